@@ -1,0 +1,34 @@
+"""What every test stands on: enforced types, fixed seeds, one thread a worker, and the real data where it lies."""
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from jaxtyping import install_import_hook
+
+# must come before the first import of winze, which happens in the test files: shapes in types are then checked
+install_import_hook(["winze"], "beartype.beartype")
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(autouse=True)
+def _seeds() -> None:
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture(scope="session")
+def real_data() -> Path:
+    """The folder of real datasets; a test that asks for it is skipped where there is none."""
+    folder = os.environ.get("WINZE_DATA")
+    if not folder:
+        pytest.skip("WINZE_DATA is not set")
+    if not Path(folder).is_dir():
+        pytest.skip(f"WINZE_DATA is {folder}, which is not a folder")
+    return Path(folder)
