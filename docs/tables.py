@@ -1,0 +1,160 @@
+"""Write the tables of README.md and docs/*.md from the files in results/.
+
+A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. NAME is the stem of a results file, or
+`stem.view` where one file gives several tables. A results file that is not there leaves its tables as they are.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+OPENING = re.compile(r"<!-- table:[\w.-]+ -->")
+BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /table -->)", re.DOTALL)
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]], below: str = "") -> str:
+    """A Markdown table, and a line below it that says where the numbers come from."""
+    head = list(head)
+    # a bar or a line break inside a cell would end it
+    cells = [[" ".join(str(cell).split()).replace("|", "\\|") for cell in row] for row in rows]
+    lines = [head, ["---"] * len(head), *cells]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines) + (f"\n{below}\n" if below else "")
+
+
+def origin(result: dict[str, Any]) -> str:
+    """The machine and the versions behind a results file, as one line."""
+    parts = []
+    for entry in (result.get("machine"), result.get("versions")):
+        if isinstance(entry, dict):
+            parts.append(", ".join(f"{key} {value}" for key, value in entry.items()))
+        elif entry:
+            parts.append(str(entry))
+    return "; ".join(parts)
+
+
+def verdict(row: dict[str, Any]) -> str:
+    """How many rules work in a network, and which do not."""
+    rules = row.get("rules") or {}
+    failed = [name for name, answer in rules.items() if answer != "ok"]
+    return f"{len(rules) - len(failed)} of {len(rules)}" + (f", not {', '.join(failed)}" if failed else "")
+
+
+def yes(answer: bool | None) -> str:
+    """A plain word for a check; a dash where it was not made."""
+    return "-" if answer is None else "yes" if answer else "no"
+
+
+def reach(result: dict[str, Any]) -> str:
+    """One line a network: are its junctions found, and does every rule work there?"""
+    head = [
+        "network",
+        "family",
+        "source",
+        "junctions",
+        "expected",
+        "bit-identical",
+        "rules",
+        "export",
+        "seconds",
+        "note",
+    ]
+    rows = [
+        [
+            f"`{row['network']}`",
+            row["family"],
+            row["source"],
+            row["junctions"],
+            "-" if row.get("expected") is None else row["expected"],
+            yes(row.get("identical")),
+            verdict(row),
+            row.get("export") or "-",
+            "-" if row.get("seconds") is None else f"{row['seconds']:.1f}",
+            row.get("reason") or "",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def reach_sources(result: dict[str, Any]) -> str:
+    """One line a library: how many of its networks pass each check."""
+    head = [
+        "source",
+        "networks",
+        "families",
+        "with junctions",
+        "count as expected",
+        "bit-identical",
+        "all rules",
+        "export",
+    ]
+    rows = []
+    for source in dict.fromkeys(row["source"] for row in result["rows"]):
+        own = [row for row in result["rows"] if row["source"] == source]
+        known = [row for row in own if row.get("expected") is not None]
+        rows.append(
+            [
+                source,
+                len(own),
+                len({row["family"] for row in own}),
+                sum(bool(row["junctions"]) for row in own),
+                f"{sum(row['junctions'] == row['expected'] for row in known)} of {len(known)} known",
+                sum(bool(row.get("identical")) for row in own),
+                sum(bool(row.get("rules")) and set(row["rules"].values()) == {"ok"} for row in own),
+                sum(row.get("export") == "ok" for row in own),
+            ]
+        )
+    return table(head, rows, origin(result))
+
+
+def junctions(result: dict[str, Any]) -> str:
+    """One line a network and device: what a rewired forward costs against the untouched one."""
+    head = ["network", "device", "time, rewired / untouched", "interval", "capture, seconds"]
+    rows = [
+        [
+            f"`{row['network']}`",
+            row["device"],
+            f"{row['ratio']:.3f}",
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            f"{row['capture_seconds']:.2f}",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
+    "reach": reach,
+    "reach.sources": reach_sources,
+    "junctions": junctions,
+}
+
+
+def refresh(text: str, results: Path) -> str:
+    """The page with its tables as `results` has them."""
+
+    def fill(block: re.Match[str]) -> str:
+        opening, name, _, closing = block.groups()
+        if name not in TABLES:
+            raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+        source = results / f"{name.split('.')[0]}.json"
+        if not source.exists():
+            return block.group()
+        return opening + TABLES[name](json.loads(source.read_text())) + closing
+
+    if len(OPENING.findall(text)) != len(BLOCK.findall(text)):
+        raise ValueError("a table is opened and not closed with <!-- /table -->")
+    return BLOCK.sub(fill, text)
+
+
+def pages(root: Path = ROOT) -> list[Path]:
+    """The pages that may hold tables and code: README.md and docs/*.md."""
+    return [page for page in (root / "README.md", *sorted(root.glob("docs/*.md"))) if page.exists()]
+
+
+if __name__ == "__main__":
+    for page in pages():
+        page.write_text(refresh(page.read_text(), ROOT / "results"))

@@ -1,0 +1,144 @@
+"""The pages tell the truth: their tables match results/, and their code runs."""
+
+import ast
+import doctest
+import importlib
+import importlib.util
+import json
+import re
+import textwrap
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
+
+spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+tables = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(tables)
+
+PAGES = {str(page.relative_to(ROOT)): page.read_text() for page in tables.pages()}
+
+
+def python_blocks(page: str) -> list[tuple[int, str, str]]:
+    """Line, fence label and code of every Python block of a page."""
+    return [
+        (page[: block.start(4)].count("\n"), block[3].strip(), textwrap.dedent(block[4]))
+        for block in FENCE.finditer(page)
+        if block[3].strip().lower().startswith("py")
+    ]
+
+
+def modules_with_examples() -> list[str]:
+    files = [file for file in sorted(ROOT.glob("winze/**/*.py")) if ">>> " in file.read_text()]
+    return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in files]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_tables_are_up_to_date(name):
+    assert tables.refresh(PAGES[name], ROOT / "results") == PAGES[name], "run `make docs`"
+
+
+@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if python_blocks(page)])
+def test_code_of_a_page_runs(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {"__name__": "__main__"}
+    for line, label, code in python_blocks(PAGES[name]):
+        assert label == "python", f"{name}, line {line}: every Python block is run, so its label is just `python`"
+        # the empty lines make a traceback point at the line of the page
+        exec(compile("\n" * line + code, str(ROOT / name), "exec"), namespace)
+
+
+@pytest.mark.parametrize("name", modules_with_examples())
+def test_examples_in_docstrings_run(name):
+    # doctest's own search passes over functions that the type checker has wrapped, so the docstrings are read as text
+    module = importlib.import_module(name)
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef):
+            text, label = ast.get_docstring(node) or "", getattr(node, "name", name)
+            runner.run(doctest.DocTestParser().get_doctest(text, dict(vars(module)), label, module.__file__, 0))
+    assert runner.summarize(verbose=False).failed == 0
+
+
+RESULTS = {
+    "reach": {
+        "machine": "2 cores",
+        "versions": {"torch": "2.11"},
+        "rows": [
+            {"source": "timm", "family": "resnet", "network": "resnet18", "junctions": 8, "expected": 8}
+            | {
+                "identical": True,
+                "seconds": 0.31,
+                "rules": {"Standard": "ok", "Highway": "ok"},
+                "export": "ok",
+                "reason": "",
+            },
+            {"source": "timm", "family": "hrnet", "network": "hrnet_w18", "junctions": 0, "expected": None}
+            | {
+                "identical": None,
+                "seconds": 1.0,
+                "rules": {"Standard": "ok", "Highway": "a | b"},
+                "reason": "two\nlines",
+            },
+        ],
+    },
+    "junctions": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"network": "vit", "device": "cpu", "ratio": 1.0123, "low": 1.0, "high": 1.02, "capture_seconds": 0.4},
+        ],
+    },
+}
+
+
+@pytest.fixture
+def results(tmp_path):
+    for stem, result in RESULTS.items():
+        (tmp_path / f"{stem}.json").write_text(json.dumps(result))
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", tables.TABLES)
+def test_a_table_has_one_heading_for_each_column_and_is_stable(name, results):
+    page = f"before\n<!-- table:{name} -->\nold\n<!-- /table -->\nafter\n"
+    filled = tables.refresh(page, results)
+    bars = {len(re.findall(r"(?<!\\)\|", line)) for line in filled.splitlines() if line.startswith("|")}
+    assert len(bars) == 1
+    assert filled.startswith("before\n")
+    assert filled.endswith("after\n")
+    assert "old" not in filled
+    assert tables.refresh(filled, results) == filled
+
+
+def test_the_reach_table_names_the_rules_that_fail(results):
+    filled = tables.refresh("<!-- table:reach -->\n<!-- /table -->", results)
+    assert "| `resnet18` | resnet | timm | 8 | 8 | yes | 2 of 2 | ok | 0.3 |  |" in filled
+    assert "| `hrnet_w18` | hrnet | timm | 0 | - | - | 1 of 2, not Highway | - | 1.0 | two lines |" in filled
+    assert "2 cores; torch 2.11" in filled
+
+
+def test_the_sources_table_counts_what_passes(results):
+    filled = tables.refresh("<!-- table:reach.sources -->\n<!-- /table -->", results)
+    assert "| timm | 2 | 2 | 1 | 1 of 1 known | 1 | 1 | 1 |" in filled
+
+
+def test_a_table_without_results_is_left_as_it_is(tmp_path):
+    page = "<!-- table:reach -->\nold\n<!-- /table -->"
+    assert tables.refresh(page, tmp_path) == page
+
+
+def test_an_unknown_table_raises_with_the_known_names(results):
+    with pytest.raises(ValueError, match=r"'speed'; there are reach"):
+        tables.refresh("<!-- table:speed -->\n<!-- /table -->", results)
+
+
+def test_a_table_that_is_not_closed_raises(results):
+    with pytest.raises(ValueError, match="not closed"):
+        tables.refresh("<!-- table:reach -->\n<!-- table:junctions -->\n<!-- /table -->", results)
+
+
+def test_blocks_are_found_with_their_label_and_line():
+    page = "text\n```python\na = 1\n```\n```bash\nls\n```\n- list\n  ```python notest\n  b = 2\n  ```\n"
+    assert python_blocks(page) == [(2, "python", "a = 1\n"), (9, "python notest", "b = 2\n")]
