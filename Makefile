@@ -31,7 +31,7 @@ check: lint ## format, lint, import rules, types and the fast tests
 lint: $(STAMP) ## format, lint, import rules and types; no tests
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/lint-imports
+	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
 bench: $(STAMP) ## run every benchmark; each writes its file in results/
@@ -42,6 +42,7 @@ docs: $(STAMP) ## write the tables of README.md and docs/ from results/
 
 lock: $(STAMP) ## write constraints.txt from the versions in .venv
 	$(BIN)/python .ci/lock.py
+	touch $(STAMP)
 
 clean: ## remove caches and build files; keeps .venv and runs/
 	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
