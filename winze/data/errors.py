@@ -1,0 +1,52 @@
+"""What can go wrong with data; each message is one line that says what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class DataError(ValueError):
+    """Data that cannot be used as asked."""
+
+
+class UnknownDataError(DataError):
+    """A name that is neither a known set nor a folder or file."""
+
+
+class MissingDataError(DataError, FileNotFoundError):
+    """A known set, or a file of it, that is nowhere to be found."""
+
+
+class CorruptDataError(DataError):
+    """A file that is there and cannot be read as what it should be."""
+
+
+def nearest(word: str, known: Iterable[str], key: Callable[[str], str] = str.lower) -> str:
+    """The known words closest to a mistyped one, ready to be put into a sentence."""
+    by_key = {key(name): name for name in known}
+    close = [by_key[match] for match in get_close_matches(key(word), list(by_key), n=3, cutoff=0.5)]
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+@contextmanager
+def reading(path: Path, kind: str) -> Iterator[None]:
+    """Turn whatever a decoder raises into one line that names the file.
+
+    Memory errors and interrupts pass through: they say nothing about the file.
+    """
+    try:
+        yield
+    except DataError:
+        raise
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise MissingDataError(f"{path} is missing") from error
+    except PermissionError as error:
+        raise DataError(f"{path} may not be read: permission denied") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # decoders raise anything: zlib.error, EOFError, SyntaxError, BadZipFile, ...
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise CorruptDataError(f"{path} cannot be read as {kind} (damaged or cut short?): {reason}") from error
