@@ -1,0 +1,1 @@
+"""Shape and measure what a neural network represents at every depth."""

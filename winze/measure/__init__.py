@@ -1,0 +1,89 @@
+"""Numbers from tensors: pure functions, and accumulators that feed them batch by batch.
+
+A function over features has a twin `*_of` over what an accumulator has gathered. A number that cannot be had is NaN
+with a `note` (`Value`); input that makes no sense raises ValueError.
+"""
+
+from winze.measure.alignment import Alignment, alignment, alignment_of
+from winze.measure.cka import linear_cka, minibatch_cka
+from winze.measure.collapse import (
+    NeuralCollapse,
+    disagreement,
+    nearest_mean,
+    neural_collapse,
+    neural_collapse_of,
+)
+from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
+from winze.measure.gram import hsic1
+from winze.measure.moments import Moments
+from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
+from winze.measure.pairs import CKA
+from winze.measure.probe import Probe, adam_probes
+from winze.measure.rank import (
+    effective_rank,
+    effective_rank_of,
+    matrix_rank,
+    numerical_rank,
+    numerical_rank_of,
+    participation_ratio,
+    participation_ratio_of,
+    singular_values,
+    spectrum,
+)
+from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe
+from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
+from winze.measure.value import Value, missing
+from winze.measure.variance import ClassVariance, class_variance, class_variance_of
+from winze.measure.weight_change import weight_change
+
+__all__ = [
+    "CKA",
+    "PENALTIES",
+    "Alignment",
+    "ClassVariance",
+    "Distances",
+    "Moments",
+    "NeuralCollapse",
+    "Probe",
+    "Ridge",
+    "Tunnel",
+    "Value",
+    "adam_probes",
+    "alignment",
+    "alignment_of",
+    "best_place",
+    "class_variance",
+    "class_variance_of",
+    "disagreement",
+    "distances",
+    "effective_rank",
+    "effective_rank_of",
+    "euclidean_distance",
+    "frobenius_norm",
+    "frobenius_norm_of",
+    "hsic1",
+    "kappa",
+    "l1_distance",
+    "linear_cka",
+    "matrix_rank",
+    "minibatch_cka",
+    "missing",
+    "nearest_mean",
+    "neural_collapse",
+    "neural_collapse_of",
+    "numerical_rank",
+    "numerical_rank_of",
+    "participation_ratio",
+    "participation_ratio_of",
+    "rho",
+    "ridge",
+    "ridge_probe",
+    "sample_norm",
+    "sample_norm_of",
+    "singular_values",
+    "spectrum",
+    "tunnel",
+    "tunnel_start",
+    "weight_change",
+    "weight_norms",
+]

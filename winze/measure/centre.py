@@ -1,0 +1,89 @@
+"""The form every measure starts from: samples x features, finite, float64, centred.
+
+Float64 is not a luxury here: it is what keeps small eigenvalues, within-class scatter and unbiased HSIC right, and
+neither autocast nor TF32 touches it when a measure runs inside somebody else's forward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+import torch
+from jaxtyping import Bool, Float, Float64, Int64, Integer, Num
+from torch import Tensor
+
+P = ParamSpec("P")
+R = TypeVar("R")
+Features = Num[Tensor, "sample ..."]  # one sample a row, whatever shape a sample has
+Labels = Integer[Tensor, " sample"]
+
+
+def detached(function: Callable[P, R]) -> Callable[P, R]:
+    """Run without a graph, and with plain tensors even where the caller is in inference mode."""
+
+    @wraps(function)
+    def quiet(*args: P.args, **kwargs: P.kwargs) -> R:
+        with torch.inference_mode(False), torch.no_grad():
+            return function(*args, **kwargs)
+
+    return quiet
+
+
+def flat(features: Features, name: str = "features") -> Float[Tensor, "sample feature"]:
+    """See features of any shape as samples x features."""
+    if features.dim() < 2 or not features.is_floating_point():
+        raise ValueError(
+            f"{name}: want a floating tensor of samples x features, got {tuple(features.shape)} {features.dtype}"
+        )
+    if features[0:1].numel() == 0 and len(features) > 0:
+        raise ValueError(f"{name}: no features in {tuple(features.shape)}")
+    return features.detach().flatten(1)
+
+
+def check_finite(features: Float[Tensor, "sample feature"], name: str = "features") -> None:
+    """Raise where a sample holds NaN or inf, and say how many do."""
+    broken = int((~torch.isfinite(features)).any(1).sum())
+    if broken:
+        raise ValueError(f"{name}: {broken} of {len(features)} samples hold NaN or inf")
+
+
+def check_labels(labels: Tensor, samples: int, classes: int, name: str = "features") -> Int64[Tensor, " sample"]:
+    """Give labels as int64 after seeing that there is one a sample, from 0 to classes - 1."""
+    if labels.shape != (samples,) or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(f"{name}: want {samples} integer labels, got {tuple(labels.shape)} {labels.dtype}")
+    if samples and not (int(labels.min()) >= 0 and int(labels.max()) < classes):
+        raise ValueError(f"{name}: labels run from {int(labels.min())} to {int(labels.max())}, want 0 to {classes - 1}")
+    return labels.detach().long()
+
+
+def rounding(dtype: torch.dtype) -> float:
+    """How far apart, relative to their size, equal numbers may come out of float32 or float64 arithmetic.
+
+    Narrow types give 0: a bfloat16 tensor may well differ in its last bit only and still mean it.
+    """
+    return 4 * torch.finfo(dtype).eps if dtype in (torch.float32, torch.float64) else 0.0
+
+
+def is_constant(variance: Float64[Tensor, ""], square_mean: Float64[Tensor, ""], relative: float) -> Bool[Tensor, ""]:
+    """Tell whether the total variance is no more than rounding of the mean."""
+    return variance <= relative**2 * square_mean
+
+
+@detached
+def centred(features: Features, least: int = 2, name: str = "features") -> Float64[Tensor, "sample feature"]:
+    """Subtract each feature's mean, in float64; constant features become exact zeros.
+
+    The first sample goes off first: what is left has the size of the spread, so that its mean loses no digits,
+    and equal samples leave exactly nothing.
+    """
+    rows = flat(features, name)
+    if len(rows) < least:
+        raise ValueError(f"{name}: needs at least {least} samples, got {len(rows)}")
+    check_finite(rows, name)
+    first = rows[0].double()
+    spread = rows.double() - first
+    spread -= spread.mean(0)
+    still = is_constant(spread.square().sum() / len(rows), first.square().sum(), rounding(rows.dtype))
+    return spread.masked_fill_(still, 0.0)

@@ -1,0 +1,106 @@
+"""Neural collapse: how near features and classifier have come to one simplex."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Float64, Int64
+from torch import Tensor
+
+from winze.measure.centre import Features, Labels, detached, flat
+from winze.measure.moments import Moments
+from winze.measure.value import CONSTANT, Value, missing
+
+
+class NeuralCollapse(NamedTuple):
+    """The four signs of collapse; all are 0 when it is complete."""
+
+    nc1: Value
+    nc2_norm: Value
+    nc2_angle: Value
+    nc3: Value
+    nc4: Value
+
+
+def neural_collapse(
+    features: Features,
+    labels: Labels,
+    weight: Float[Tensor, "class feature"] | None = None,
+    logits: Float[Tensor, "sample class"] | None = None,
+) -> NeuralCollapse:
+    """Measure neural collapse of last-layer features.
+
+        NC1 = tr(Σ_W Σ_B⁺) / C                       within-class scatter in the directions of the class means
+        NC2 = std/mean of ‖m_c‖,  mean |cos(m_c, m_c') + 1/(C−1)|       m_c = μ_c − μ_G
+        NC3 = ‖ W/‖W‖_F − M/‖M‖_F ‖²_F               W: rows of the last layer, M: rows m_c
+        NC4 = share of samples where argmax logits is not the nearest class mean
+
+    μ_G is the mean of the class means, which for balanced classes is the mean of all samples: the rank of Σ_B then
+    stays C − 1 when classes are not quite balanced. Papyan, Han & Donoho, 2020, arXiv 2008.08186.
+    """
+    classes = weight.shape[0] if weight is not None else logits.shape[1] if logits is not None else None
+    moments = Moments.of(features, labels, classes)
+    parts = neural_collapse_of(moments, weight)
+    if logits is None or parts.nc1.note:
+        return parts
+    if not bool(torch.isfinite(logits).all()):
+        raise ValueError("logits hold NaN or inf")
+    return parts._replace(nc4=disagreement(logits, nearest_mean(features, moments)))
+
+
+@detached
+def neural_collapse_of(moments: Moments, weight: Float[Tensor, "class feature"] | None = None) -> NeuralCollapse:
+    """Give NC1 to NC3 from moments by class; NC4 needs the samples again (`nearest_mean`, `disagreement`)."""
+    moments.check(classes=2)
+    if moments.constant:
+        return NeuralCollapse(*[missing(CONSTANT)] * 5)
+    present = moments.counts > 0
+    counts, means = moments.counts[present], moments.class_means[present]
+    count = len(counts)
+    arms = means - means.mean(0)
+    norms = arms.norm(dim=1)
+    if not bool((norms > 0).all()):
+        return NeuralCollapse(*[missing("a class mean lies on the mean of all class means")] * 5)
+    cosines = (arms @ arms.T / norms[:, None] / norms)[~torch.eye(count, dtype=torch.bool, device=arms.device)]
+    return NeuralCollapse(
+        nc1=Value(_within_over_between(moments, arms)),
+        nc2_norm=Value(float(norms.std(correction=0) / norms.mean())),
+        nc2_angle=Value(float((cosines + 1 / (count - 1)).abs().mean())),
+        nc3=missing("needs the weight of the last layer") if weight is None else _duality(weight, arms, present),
+        nc4=missing("needs samples and logits"),
+    )
+
+
+def _within_over_between(moments: Moments, arms: Float64[Tensor, "class feature"]) -> float:
+    """Give tr(Σ_W Σ_B⁺)/C by the singular vectors v_k of the class means: Σ_k v_kᵀ Σ_W v_k / s_k²."""
+    _, size, directions = torch.linalg.svd(arms, full_matrices=False)
+    kept = (size.square() > 1e-10 * size[0].square()) & (torch.arange(len(size), device=size.device) < len(arms) - 1)
+    v = directions[kept].T
+    between = (moments.class_means - moments.mean) @ v
+    total = (v * (moments.scatter @ v)).sum(0)
+    within = (total - (moments.counts[:, None] * between.square()).sum(0)).clamp(min=0) / moments.n
+    return float((within / size[kept].square()).sum())
+
+
+def _duality(weight: Tensor, arms: Tensor, present: Tensor) -> Value:
+    if weight.shape != (len(present), arms.shape[1]):
+        raise ValueError(f"weight: want {(len(present), arms.shape[1])}, got {tuple(weight.shape)}")
+    rows = weight.detach().to(arms)[present]
+    if not bool(rows.any()):
+        return missing("the weight of the last layer is 0")
+    return Value(float((rows / rows.norm() - arms / arms.norm()).square().sum()))
+
+
+@detached
+def nearest_mean(features: Features, moments: Moments) -> Int64[Tensor, " sample"]:
+    """Give for each sample the class whose mean is nearest."""
+    rows = flat(features).double() - moments.mean
+    means = moments.class_means - moments.mean
+    score = rows @ means.T - means.square().sum(1) / 2
+    return score.masked_fill(moments.counts == 0, -torch.inf).argmax(1)
+
+
+def disagreement(logits: Float[Tensor, "sample class"], nearest: Int64[Tensor, " sample"]) -> Value:
+    """Give the share of samples where the classifier and the nearest class mean differ (NC4)."""
+    return Value(float((logits.argmax(1) != nearest.to(logits.device)).double().mean()))

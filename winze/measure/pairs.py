@@ -1,0 +1,183 @@
+"""Minibatch CKA of all pairs of places in one pass, without keeping features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from winze.measure.centre import Features, detached, flat
+from winze.measure.gram import LEAST, gram_row
+from winze.measure.value import CONSTANT
+
+
+@dataclass
+class _Table:
+    """One minibatch: a row for each place, and what else is known of it."""
+
+    n: int
+    rows: Float64[Tensor, "place pair"]
+    facts: Float64[Tensor, "place 2"]
+
+
+class CKA:
+    """Gather minibatch CKA between all pairs of `places`, or between `places` and the `others` of a second network.
+
+    Feed whole batches by `update`, or place by place from forward hooks: `place(i, features)`, then `close_batch()`.
+    Each place leaves one row of a table V, its centred Gram matrix; V Vᵀ is every HSIC of the batch at once.
+
+    Batches weigh by their samples; those above `largest` are cut into equal pieces first. Batches below four samples
+    wait and join the next one. What still waits at the end is filled up to four with the last samples of the batch
+    before, and weighs only its own number: each estimate stays unbiased, and no sample is lost.
+    """
+
+    def __init__(
+        self, places: int, others: int | None = None, unbiased: bool = True, largest: int | None = None
+    ) -> None:
+        if places < 1 or (others is not None and others < 1) or (largest is not None and largest < 2 * LEAST):
+            raise ValueError(f"want places and batches of at least {2 * LEAST}, got {places}, {others}, {largest}")
+        self.places, self.others, self.unbiased, self.largest = places, others, unbiased, largest
+        self.rows = places + (others or 0)
+        self.n = 0
+        self._hsic = torch.zeros(places, others or places, dtype=torch.float64, device="cpu")
+        self._facts = torch.zeros(self.rows, 3, dtype=torch.float64, device="cpu")  # own HSIC, its scale, broken
+        self._tables: list[_Table] = []
+        self._held: list[Tensor] = []
+        self._tail: list[Tensor] = []
+        self.drop_batch()
+
+    def drop_batch(self) -> None:
+        """Forget the batch that is open, as after an exception in a forward pass."""
+        self._fed: dict[int, Tensor] = {}  # the few samples that each place keeps of the open batch
+        self._samples = 0
+
+    def update(self, features: Sequence[Features], others: Sequence[Features] = ()) -> CKA:
+        """Add a batch: one feature tensor a place, all of the same samples in the same order."""
+        if len(features) != self.places or len(others) != (self.others or 0):
+            raise ValueError(f"want {self.places} and {self.others or 0} places, got {len(features)}, {len(others)}")
+        try:
+            for index, tensor in enumerate([*features, *others]):
+                self.place(index, tensor)
+        except BaseException:
+            self.drop_batch()
+            raise
+        return self.close_batch()
+
+    @detached
+    def place(self, index: int, features: Features) -> None:
+        """Reduce one place of the open batch; the second network's places are counted on after the first's."""
+        if not 0 <= index < self.rows or index in self._fed:
+            raise ValueError(f"place {index} of {self.rows} " + ("came twice" if index in self._fed else "is unknown"))
+        rows = flat(features, f"place {index}")
+        if self._fed and len(rows) != self._samples:
+            raise ValueError(f"place {index}: {len(rows)} samples in a batch of {self._samples}")
+        opened, self._samples = bool(self._fed), len(rows)
+        if self._held:
+            rows = torch.cat([self._held[index], rows])
+        if len(rows) < LEAST:
+            self._fed[index] = rows.clone()
+            return
+        self._fed[index] = rows[1 - LEAST :].clone()
+        pieces = rows.tensor_split(-(-len(rows) // self.largest) if self.largest else 1)
+        if not opened:
+            self._open([len(piece) for piece in pieces], rows.device)
+        for table, piece in zip(self._tables, pieces, strict=True):
+            table.rows[index], table.facts[index] = gram_row(piece, self.unbiased)
+
+    def _open(self, sizes: list[int], device: torch.device) -> None:
+        if [table.n for table in self._tables] == sizes and self._tables[0].rows.device == device:
+            return  # the tables of the last batch serve again
+        pairs = [n * (n + 1) // 2 for n in sizes]
+        facts = torch.zeros(len(sizes), self.rows, 2, dtype=torch.float64, device=device)
+        self._tables = [
+            _Table(n, facts.new_empty(self.rows, p), f) for n, p, f in zip(sizes, pairs, facts, strict=True)
+        ]
+
+    @detached
+    def close_batch(self) -> CKA:
+        """Add the open batch to the sums, once every place has been fed."""
+        absent = [index for index in range(self.rows) if index not in self._fed]
+        if absent:
+            self.drop_batch()
+            raise ValueError(f"batch without places {absent}")
+        kept, waiting = [self._fed[index] for index in range(self.rows)], len(self._held[0]) if self._held else 0
+        self.n += self._samples
+        if self._samples + waiting < LEAST:
+            self._held = kept if self._samples + waiting else []
+        else:
+            self._held, self._tail = [], kept
+            for table in self._tables:
+                self._sum(table, table.n)
+        self.drop_batch()
+        return self
+
+    def _sum(self, table: _Table, weight: int) -> None:
+        n, v = table.n, table.rows
+        share = weight * 2 / (n * (n - 3) if self.unbiased else (n - 1) ** 2)
+        own, trace, broken = v.square().sum(1), *table.facts.T
+        cross = v @ v.T if self.others is None else v[: self.places] @ v[self.places :].T
+        self._hsic = self._hsic.to(v.device) + share * cross
+        self._facts = self._facts.to(v.device) + torch.stack([share * own, share * trace.square(), broken], 1)
+
+    @detached
+    def merge(self, other: CKA) -> CKA:
+        """Take in the batches of another accumulator, as if they had come here."""
+        if (self.places, self.others, self.unbiased) != (other.places, other.others, other.unbiased):
+            raise ValueError("cannot merge CKA over other places or of another estimator")
+        if self._fed or other._fed:
+            raise ValueError("close the open batch before merging")
+        self._hsic = self._hsic + other._hsic.to(self._hsic.device)
+        self._facts = self._facts + other._facts.to(self._facts.device)
+        self._tail = self._tail or other._tail
+        self.n += other.n
+        if other._held:
+            self.n -= len(other._held[0])
+            self.update(other._held[: self.places], other._held[self.places :])
+        return self
+
+    @detached
+    def _whole(self) -> tuple[Tensor, Tensor]:
+        """Give the sums with the waiting samples counted in."""
+        if self.n < LEAST:
+            raise ValueError(f"CKA needs at least {LEAST} samples, got {self.n}")
+        if not self._held:
+            return self._hsic, self._facts
+        own = len(self._held[0])
+        last = copy(self)
+        last._tables = []
+        last._open([LEAST], self._held[0].device)
+        for index, (tail, held) in enumerate(zip(self._tail, self._held, strict=True)):
+            rows = torch.cat([tail[own - LEAST :], held])
+            last._tables[0].rows[index], last._tables[0].facts[index] = gram_row(rows, self.unbiased)
+        last._sum(last._tables[0], own)
+        return last._hsic, last._facts
+
+    def hsic(self) -> Float64[Tensor, "place other"]:
+        """Give the mean HSIC of each pair."""
+        return self._whole()[0].cpu() / self.n
+
+    def matrix(self) -> Float64[Tensor, "place other"]:
+        """Give CKA of each pair; NaN where `notes` has a reason. Negative estimates stay negative."""
+        hsic, facts = (tensor.cpu() for tensor in self._whole())
+        size = facts[:, 0].sqrt()
+        size[torch.tensor([bool(note) for note in self.notes()])] = torch.nan
+        if self.others is not None:
+            return hsic / size[: self.places, None] / size[self.places :]
+        matrix = hsic / size[:, None] / size
+        return matrix.diagonal_scatter(torch.where(size.isnan(), torch.nan, 1.0).double())
+
+    def notes(self) -> list[str]:
+        """Say for each place why it has no CKA; empty where it has."""
+        words = []
+        for own, scale, broken in self._whole()[1].tolist():
+            if broken:
+                words.append(f"{int(broken)} of {self.n} samples hold NaN or inf")
+            elif scale == 0:
+                words.append(CONSTANT + " as the rest of its batch")
+            else:  # 1e-12 in size: rounding of K, as where all samples are equally far apart
+                words.append("" if own > 1e-24 * scale else "no structure between samples above rounding")
+        return words

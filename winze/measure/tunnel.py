@@ -1,0 +1,143 @@
+"""Where the tunnel begins: the first place that already knows what the whole network knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from jaxtyping import Bool, Float64, Shaped
+from numpy import ndarray
+from torch import Tensor
+
+from winze.depth import Place
+
+Curve = Sequence[float] | Shaped[ndarray, "..."] | Shaped[Tensor, "..."]  # by place, or by run and place
+SLACK = 1e-9  # 0.95 x 0.6 and 0.57 are the same threshold
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """The tunnel of a network: every place after `start`, which is the last one to keep.
+
+    `share` = (start.index + 1) / total; `low` and `high` bound the start with 95 % of resamples of the test samples
+    (None: beyond the last place); `accuracy` is that of the start's probe. `start` is None where no place reaches
+    `threshold` x `reference`, and `reason` says so.
+    """
+
+    start: Place | None
+    share: float
+    low: Place | None
+    high: Place | None
+    accuracy: float
+    threshold: float
+    reference: float
+    reason: str = ""
+
+
+def tunnel_start(curve: Curve, reference: float | None = None, threshold: float = 0.95) -> int | None:
+    """Give the index (from 0) of the first place whose accuracy is at least threshold x reference.
+
+    Several runs (run x place) are averaged first. Without a reference the last place is the reference.
+    Masarczyk et al., 2023, arXiv 2305.19753.
+    """
+    values = _curve(curve)
+    return _first(values, values[-1] if reference is None else reference, threshold)
+
+
+def tunnel(
+    places: Sequence[Place],
+    correct: Bool[Tensor, "*run place sample"],
+    reference: float | Bool[Tensor, "*run sample"] | None = None,
+    threshold: float = 0.95,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Tunnel:
+    """Find the tunnel from what each place's probe gets right, with a bootstrap interval over test samples.
+
+    All places, runs and the reference share each resample. The reference is the network's own correctness, or its
+    accuracy as a fixed number, or else the last probe.
+    """
+    right = correct.detach().cpu().double().reshape(-1, *correct.shape[-2:]).mean(0)
+    if right.numel() == 0 or len(right) != len(places):
+        raise ValueError(f"want correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
+    if reference is None:
+        right = torch.cat([right, right[-1:]])
+    elif isinstance(reference, Tensor):
+        if reference.shape[-1:] != correct.shape[-1:]:
+            raise ValueError(f"reference: {tuple(reference.shape)} does not fit {tuple(correct.shape)}")
+        own = reference.detach().cpu().double().reshape(-1, correct.shape[-1]).mean(0)
+        right = torch.cat([right, own[None]])
+    else:
+        right = torch.cat([right, torch.full_like(right[:1], reference)])
+    *values, known = right.mean(1).tolist()
+    first = _first(np.array(values), known, threshold)
+    total = len(values)
+    starts = [
+        total if (index := _first(sample[:-1], float(sample[-1]), threshold)) is None else index
+        for sample in _resample(right, resamples, seed)
+    ]
+    ends = [total, total] if not starts else np.quantile(starts, [0.025, 0.975], method="inverted_cdf").astype(int)
+    low, high = (places[end] if end < total else None for end in ends)
+    if first is None:
+        best = int(np.argmax(values))
+        reason = (
+            f"no place reaches {threshold:g} x {known:.4f}; the best, {places[best].name!r}, has {values[best]:.4f}"
+        )
+        return Tunnel(None, float("nan"), low, high, float("nan"), threshold, known, reason)
+    start = places[first]
+    return Tunnel(start, (start.index + 1) / start.total, low, high, values[first], threshold, known)
+
+
+def kappa(curve: Curve, eta: float = 0.99) -> float:
+    """Give the share of depth after which probes are as good as they get; lower is more compressed.
+
+    κ = ℓ*/L,   ℓ* = first place (from 1) with accuracy ≥ η · max
+    """
+    values = _curve(curve)
+    first = _first(values, float(np.nanmax(values)), eta)
+    if first is None:
+        raise ValueError(f"want eta of at most 1, got {eta}")
+    return (first + 1) / len(values)
+
+
+def rho(curve: Curve) -> float:
+    """Give the share of the best accuracy on other data that is lost by the last place.
+
+    ρ = (max acc − acc_L) / max acc
+    """
+    values = _curve(curve)
+    best = float(np.nanmax(values))
+    return (best - float(values[-1])) / best if best > 0 else float("nan")
+
+
+def best_place(places: Sequence[Place], curve: Curve) -> Place:
+    """Give the place with the highest value, the earliest of equals."""
+    values = _curve(curve)
+    if len(values) != len(places):
+        raise ValueError(f"{len(values)} values for {len(places)} places")
+    return places[int(np.nanargmax(values))]
+
+
+def _curve(curve: Curve) -> Float64[ndarray, " place"]:
+    values = np.asarray(curve.detach().cpu() if isinstance(curve, Tensor) else curve, dtype=np.float64)
+    values = values.mean(0) if values.ndim == 2 and len(values) else values
+    if values.ndim != 1 or not values.size or np.isnan(values).all():
+        raise ValueError(f"want values by place, or by run and place, got shape {values.shape}, or all are NaN")
+    return values
+
+
+def _first(values: Float64[ndarray, " place"], reference: float, threshold: float) -> int | None:
+    if not np.isfinite(reference):
+        raise ValueError(f"want a finite reference accuracy, got {reference}")
+    reached = np.flatnonzero(values >= threshold * reference - SLACK)
+    return int(reached[0]) if reached.size else None
+
+
+def _resample(right: Float64[Tensor, "row sample"], resamples: int, seed: int) -> Iterator[Float64[ndarray, " row"]]:
+    """Draw test samples with replacement, and give the mean of each row over each draw."""
+    rng, n = np.random.default_rng(seed), right.shape[1]
+    for _ in range(resamples):
+        counts = np.bincount(rng.integers(0, n, n), minlength=n)
+        yield right.numpy() @ counts / n
