@@ -1,0 +1,159 @@
+"""The two stages of a staged rule, and the masks that last from the first to the second."""
+
+from __future__ import annotations
+
+import warnings
+import weakref
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from winze.shape.find import wired
+from winze.shape.junction import Junction
+from winze.shape.masks import draw_keep, rate_at
+
+
+class Alternation:
+    """Steps a network with staged rules from stage to stage, like a scheduler.
+
+        alternate = winze.Alternation(net)
+        ...
+        optimizer.step(); alternate.step()
+
+    Each stage lasts `every` steps. Masks are drawn once a pair of stages, one row of the table [junction, sample] for
+    each junction, so that a forward only reads them. `rows` is the batch size; left out, the first batch tells it. A
+    smaller batch takes the first rows, a larger one repeats them. In a distributed run each process takes its slice.
+    """
+
+    def __init__(self, net: nn.Module, every: int = 1, rows: int | None = None, seed: int = 0) -> None:
+        if every < 1:
+            raise ValueError(f"every must be at least 1, got {every}")
+        if rows is not None and rows < 1:
+            raise ValueError(f"rows must be at least 1, got {rows}")
+        self._junctions: list[Junction] = [j for j in wired(net) if j.rule.staged]
+        if not self._junctions:
+            raise ValueError(
+                "no junction of this network has a staged rule: write "
+                "`winze.rewire(net, winze.ResidualDropPath())` before `winze.Alternation(net)`"
+            )
+        self.every, self.rows, self.stage = every, rows, 1
+        self._steps = 0
+        self._device = next((p.device for p in net.parameters()), torch.device("cpu"))
+        self._generator = torch.Generator().manual_seed(seed)
+        self._table: Tensor | None = None
+        self._order: Tensor | None = None
+        self._kept: list[int] = []
+        for row, junction in enumerate(self._junctions):
+            junction.moment.alternation, junction.moment.row = self, row
+        self._watch(net)
+        if rows is not None:
+            self._draw(rows)
+
+    def step(self) -> None:
+        """Go on to the next step; after `every` of them, to the other stage."""
+        self._idle = 0
+        self._steps += 1
+        if self._steps % self.every:
+            return
+        self.stage = 3 - self.stage
+        if self.stage == 1 and self.rows is not None:
+            self._draw(self.rows)
+
+    def keep(self, row: int, samples: int) -> Tensor:
+        """Which of `samples` keep the branch at junction `row`."""
+        if self._table is None:
+            self._draw(samples)
+        table: Tensor = self._table  # type: ignore[assignment]
+        rows = table.shape[1]
+        if samples == rows:
+            return table[row]
+        return table[row].repeat(-(-samples // rows))[:samples]
+
+    def kept_whole(self, row: int) -> bool:
+        """Whether junction `row`, whose mask is one coin for the batch, keeps its branch."""
+        if self._table is None:
+            self._draw(1)
+            self.rows = None
+        return self._kept[row] > 0
+
+    def parted(self, row: int, samples: int) -> tuple[Tensor, Tensor]:
+        """The kept and the dropped of `samples` at junction `row`, as two sorted indices."""
+        keep = self.keep(row, samples)
+        if samples != self.rows or self._order is None:
+            return keep.nonzero().flatten(), (~keep).nonzero().flatten()
+        kept = self._kept[row]
+        return self._order[row, :kept], self._order[row, kept:]
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the next steps depend on."""
+        return {
+            "stage": self.stage,
+            "steps": self._steps,
+            "rows": self.rows,
+            "generator": self._generator.get_state(),
+            "table": None if self._table is None else self._table.cpu(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to where `state_dict` was taken."""
+        table = state["table"]
+        if table is not None and len(table) != len(self._junctions):
+            raise ValueError(f"this state has masks for {len(table)} junctions, the network has {len(self._junctions)}")
+        self.stage, self._steps, self.rows = state["stage"], state["steps"], state["rows"]
+        self._generator.set_state(state["generator"])
+        if table is None:
+            self._table = self._order = None
+        else:
+            self._set(table)
+
+    def _draw(self, rows: int) -> None:
+        self.rows = rows
+        rank, world = (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
+        self._set(torch.stack([self._draw_row(j, rows, rank, world) for j in self._junctions]))
+
+    def _draw_row(self, junction: Junction, rows: int, rank: int, world: int) -> Tensor:
+        rule: Any = junction.rule
+        rate = rate_at(rule.rate, rule.profile, junction.seat)
+        if rule.mask == "batch":
+            return draw_keep(rate, 1, "bernoulli", generator=self._generator).expand(rows)
+        slices = [draw_keep(rate, rows, rule.draw, generator=self._generator) for _ in range(world)]
+        return slices[rank]
+
+    def _set(self, table: Tensor) -> None:
+        """Put a table in place, into the same memory where it fits, so that captured graphs see it."""
+        order = torch.argsort((~table).to(torch.uint8), dim=1, stable=True)
+        self._kept = table.sum(1).tolist()
+        if self._table is not None and self._order is not None and self._table.shape == table.shape:
+            self._table.copy_(table)
+            self._order.copy_(order)
+        else:
+            self._table, self._order = table.to(self._device), order.to(self._device)
+
+    def _watch(self, net: nn.Module) -> None:
+        """Notice an optimiser that steps this network while nobody steps the alternation."""
+        self._idle, self._warned = 0, False
+        own = {id(p) for p in net.parameters()}
+        me = weakref.ref(self)
+
+        def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
+            alternation = me()
+            steers = alternation is not None and alternation._junctions[0].moment.alternation is alternation
+            if not steers or not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
+                return
+            assert alternation is not None
+            alternation._idle += 1
+            if alternation._idle > 1 and not alternation._warned:
+                alternation._warned = True
+                warnings.warn(
+                    "the optimizer has stepped twice and winze.Alternation not once: write `alternate.step()` after "
+                    "`optimizer.step()`, or the network stays in one stage with one mask",
+                    stacklevel=2,
+                )
+
+        handle = register_optimizer_step_post_hook(stepped)
+        weakref.finalize(self, handle.remove)
+
+

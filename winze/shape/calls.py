@@ -1,0 +1,168 @@
+"""Shortcut and branch as a rule gets them: calls, not results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+
+if TYPE_CHECKING:
+    from winze.shape.moment import Moment
+
+Shortcut = Callable[[], Tensor]
+"""`shortcut()` is the tensor the network would add: after its projection, norm or pooling, which run only then."""
+
+
+class Branch:
+    """`branch()` is f(x); `branch(rows=index)` on some samples only; `branch(frozen=True)` with detached parameters.
+
+    Within one join only the first call moves BatchNorm statistics. `scales` says for each input how many rows belong
+    to one sample: 1 for a batch-first tensor, k where windows are folded into the first axis, 0 where the rows are no
+    samples at all. The stream is the first input.
+    """
+
+    def __init__(
+        self,
+        run: Callable[..., Any],
+        inputs: Sequence[Any],
+        scales: Sequence[int],
+        owned: Callable[[], tuple[Sequence[nn.Module], Sequence[nn.Parameter]]],
+        moment: Moment,
+        *,
+        training: bool,
+        gate: nn.Module | None = None,
+        sides: int = 0,
+        apart: bool = True,
+    ) -> None:
+        self.training = training
+        self.gate = gate
+        self.sides: tuple[Any, ...] = ()
+        self._run, self._inputs, self._scales = run, inputs, scales
+        self._owned, self._moment = owned, moment
+        self._side_count, self._apart = sides, apart
+        self._called = False
+
+    def __call__(self, rows: Tensor | None = None, frozen: bool = False) -> Tensor:
+        if rows is not None and rows.numel() == 0:
+            raise ValueError("a branch is never run on no rows at all: leave the call out")
+        inputs = self._inputs if rows is None else self._select(rows)
+        if not self._called and not frozen:
+            result = self._run(*inputs)
+        else:
+            with ExitStack() as contexts:
+                if self._called and self.training:
+                    contexts.enter_context(_statistics_at_rest(self._norms()))
+                if frozen:
+                    contexts.enter_context(_detached(self.parameters()))
+                result = self._run(*inputs)
+        self._called = True
+        if not self._side_count:
+            return result  # type: ignore[no-any-return]
+        if rows is None or not self.sides:
+            self.sides = tuple(result[1:])
+        return result[0]  # type: ignore[no-any-return]
+
+    @property
+    def samples(self) -> int:
+        """How many samples flow through; an error where the first axis of the stream does not hold them."""
+        scale = self._scales[0]
+        if scale == 0:
+            raise ValueError(
+                "the first axis of this stream does not hold samples, so no sample can be masked here: "
+                'use mask="batch", or leave this junction out with `where`'
+            )
+        return int(self._inputs[0].shape[0]) // scale
+
+    @property
+    def row_size(self) -> int:
+        """How many numbers of the stream belong to one sample."""
+        return int(self._inputs[0].numel()) // max(1, self.samples)
+
+    @property
+    def stage(self) -> int | None:
+        """1 or 2 under an `Alternation`, else None."""
+        return self._moment.stage
+
+    @property
+    def keep(self) -> Tensor | None:
+        """Which samples keep this branch in the current pair of stages; None without an `Alternation`."""
+        return None if self._moment.alternation is None else self._moment.keep(self.samples)
+
+    @property
+    def kept_whole(self) -> bool:
+        """With one mask for the whole batch: whether this branch is kept."""
+        return self._moment.kept_whole()
+
+    @property
+    def parted(self) -> tuple[Tensor, Tensor]:
+        """The kept and the dropped samples of the current pair of stages, as two indices."""
+        return self._moment.parted(self.samples)
+
+    @property
+    def separable(self) -> bool:
+        """Whether each sample's result depends on that sample alone, so that rows may be run apart."""
+        apart = self._apart and self._scales[0] > 0
+        return apart and not any(norm.training or norm.running_mean is None for norm in self._norms())
+
+    @property
+    def holds_statistics(self) -> bool:
+        """Whether running it in train mode moves BatchNorm statistics."""
+        return any(norm.training and norm.track_running_stats for norm in self._norms())
+
+    def parameters(self) -> list[nn.Parameter]:
+        """What the branch learns."""
+        modules, loose = self._owned()
+        return [*loose, *(p for module in modules for p in module.parameters())]
+
+    def _norms(self) -> list[_NormBase]:
+        return [m for module in self._owned()[0] for m in module.modules() if isinstance(m, _NormBase)]
+
+    def spread(self, keep: Tensor, like: Tensor) -> Tensor:
+        """A mask over samples as a factor for `like`: repeated for windows, with an axis of size 1 for each other."""
+        if keep.ndim == 0:
+            return keep.to(like.dtype)
+        scale = self._scales[0]
+        rows = keep if scale == 1 else keep.repeat_interleave(scale)
+        return rows.to(like.dtype).view(-1, *(1,) * (like.ndim - 1))
+
+    def add_rows(self, stream: Tensor, rows: Tensor, values: Tensor) -> Tensor:
+        """`stream` with `values` added at the given samples."""
+        return stream.index_add(0, self._row_index(rows, self._scales[0]), values.to(stream.dtype))
+
+    def _select(self, rows: Tensor) -> list[Any]:
+        pairs = zip(self._inputs, self._scales, strict=True)
+        return [x.index_select(0, self._row_index(rows, scale)) if scale else x for x, scale in pairs]
+
+    @staticmethod
+    def _row_index(rows: Tensor, scale: int) -> Tensor:
+        if scale == 1:
+            return rows
+        return (rows[:, None] * scale + torch.arange(scale, device=rows.device)).flatten()
+
+
+@contextmanager
+def _detached(parameters: list[nn.Parameter]) -> Iterator[None]:
+    learning = [p for p in parameters if p.requires_grad]
+    for parameter in learning:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in learning:
+            parameter.requires_grad_(True)
+
+
+@contextmanager
+def _statistics_at_rest(norms: list[_NormBase]) -> Iterator[None]:
+    moving = [norm for norm in norms if norm.track_running_stats]
+    for norm in moving:
+        norm.track_running_stats = False
+    try:
+        yield
+    finally:
+        for norm in moving:
+            norm.track_running_stats = True

@@ -1,0 +1,76 @@
+"""Stochastic depth, as timm's DropPath does it (Huang et al., 2016, arXiv 1603.09382)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+from winze.shape.masks import (
+    COMPUTES,
+    DRAWS,
+    MASKS,
+    PROFILES,
+    draw_keep,
+    rate_at,
+    runs_rows,
+    shapes_are_fixed,
+    skip,
+)
+from winze.shape.rule import Rule, check_choice, check_share, weighted
+
+
+@dataclass(frozen=True)
+class DropPath(Rule):
+    """Leave branches out at random while training, for some samples or for the whole batch.
+
+    y = x + m f(x) / keep,   m ~ Bernoulli(keep),   keep = 1 - rate_l
+
+    `profile="linear"` raises the rate from 0 at the first junction to `rate` at the last, `"constant"` uses it
+    everywhere. `scale=False` leaves out the division. `draw="count"` drops a fixed number of samples instead of
+    flipping coins. `compute="rows"` runs the branch on kept samples only, `"auto"` where that is exact and worth it.
+    """
+
+    rate: float = 0.1
+    profile: str = "linear"
+    scale: bool = True
+    mask: str = "sample"
+    draw: str = "bernoulli"
+    compute: str = "auto"
+    drops: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_drop_settings(self)
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        rate = rate_at(self.rate, self.profile, place)
+        if not branch.training or rate == 0:
+            return shortcut() + branch()
+        factor = 1 / (1 - rate) if self.scale else 1.0
+        stream = shortcut()
+        if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
+            kept = bool(torch.rand(()) >= rate)
+            return stream + weighted(factor, branch()) if kept else skip(stream, branch)
+        if self.mask == "batch":
+            value = branch()
+            return stream + value * ((torch.rand((), device=value.device) >= rate) * factor).to(value.dtype)
+        keep = draw_keep(rate, branch.samples, self.draw, stream.device)
+        if not runs_rows(self.compute, branch, place):
+            value = branch()
+            return stream + value * (branch.spread(keep, value) * factor)
+        rows = keep.nonzero().flatten()
+        if rows.numel() == 0:
+            return skip(stream, branch)
+        return branch.add_rows(stream, rows, weighted(factor, branch(rows=rows)))
+
+
+def check_drop_settings(rule: object) -> None:
+    """Raise where a field of a dropping rule is out of range."""
+    settings = vars(rule)
+    check_share("rate", settings["rate"], below_one=True)
+    for name, choices in (("profile", PROFILES), ("mask", MASKS), ("draw", DRAWS), ("compute", COMPUTES)):
+        check_choice(name, settings[name], choices)

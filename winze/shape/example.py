@@ -1,0 +1,152 @@
+"""Something to feed a network with, so that its forwards can be read: given by the user, or worked out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+BATCH = 2
+
+
+class Example:
+    """The arguments of one call of a network, with a batch size that can be changed."""
+
+    def __init__(self, given: Any) -> None:
+        if isinstance(given, dict):
+            self.args, self.kwargs = (), dict(given)
+        elif isinstance(given, tuple | list):
+            self.args, self.kwargs = tuple(given), {}
+        elif isinstance(given, Tensor):
+            self.args, self.kwargs = (given,), {}
+        else:
+            raise TypeError(
+                f"example= takes a tensor, a tuple of arguments or a dict of keyword arguments, not {type(given).__name__}"
+            )
+
+    @property
+    def batch(self) -> int:
+        """The number of samples: the first axis of the first tensor."""
+        sizes = [t.shape[0] for t in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(t, Tensor) and t.ndim]
+        if not sizes:
+            raise ValueError("example= holds no tensor with a batch axis")
+        return int(sizes[0])
+
+    def with_batch(self, size: int) -> Example:
+        """The same call with `size` samples, repeated from the first ones."""
+        batch = self.batch
+
+        def sized(leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor) or leaf.ndim == 0 or leaf.shape[0] != batch:
+                return leaf
+            return leaf[torch.arange(size, device=leaf.device) % batch]
+
+        copied = Example(())
+        copied.args, copied.kwargs = pytree.tree_map(sized, (self.args, self.kwargs))
+        return copied
+
+
+def example_for(net: nn.Module, given: Any = None) -> Example:
+    """The given example, or the first guess from the network's own configuration and layers that it accepts."""
+    if given is not None:
+        return Example(given)
+    tried = []
+    for guess in _guesses(_unwrapped(net)):
+        example = Example(guess)
+        try:
+            run(net, example)
+        except Exception as error:
+            tried.append(f"{_describe(guess)}: {type(error).__name__}")
+        else:
+            return example
+    raise ValueError(
+        f"no input could be worked out for {type(net).__name__}"
+        + (f" (tried {'; '.join(tried)})" if tried else "")
+        + ": pass example=, a batch that it takes (a tensor, a tuple, or a dict of keyword arguments)"
+    )
+
+
+@torch.no_grad()
+def run(net: nn.Module, example: Example) -> Any:
+    """Call the network in eval mode without a graph, and leave modes as they were."""
+    modes = [(module, module.training) for module in net.modules()]
+    net.eval()
+    try:
+        return net(*example.args, **example.kwargs)
+    finally:
+        for module, mode in modes:
+            module.training = mode
+
+
+def _unwrapped(net: nn.Module) -> nn.Module:
+    while True:
+        inner = net._modules.get("module") or net._modules.get("_orig_mod")
+        if inner is None:
+            return net
+        net = inner
+
+
+def _guesses(net: nn.Module) -> Iterator[Any]:
+    yield from _from_timm(net)
+    yield from _from_transformers(net)
+    yield from _from_first_layer(net)
+
+
+def _from_timm(net: nn.Module) -> Iterator[Any]:
+    config = getattr(net, "pretrained_cfg", None) or getattr(net, "default_cfg", None)
+    if isinstance(config, dict) and "input_size" in config:
+        size = getattr(getattr(net, "patch_embed", None), "img_size", None)
+        channels, *shape = config["input_size"]
+        yield _noise(net, channels, *(size or shape))
+        yield _noise(net, channels, *shape)
+
+
+def _from_transformers(net: nn.Module) -> Iterator[Any]:
+    config = getattr(net, "config", None)
+    if config is None or not hasattr(net, "main_input_name"):
+        return
+    if net.main_input_name == "pixel_values":
+        size = config.image_size
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        yield {"pixel_values": _noise(net, getattr(config, "num_channels", 3), height, width)}
+    tokens = torch.arange(8, device=_device(net)).repeat(BATCH, 1) % getattr(config, "vocab_size", 8)
+    yield {"input_ids": tokens}
+    yield {"input_ids": tokens, "decoder_input_ids": tokens}
+
+
+def _from_first_layer(net: nn.Module) -> Iterator[Any]:
+    for layer in net.modules():
+        if isinstance(layer, nn.Conv2d):
+            sizes = (224, 299) if type(net).__module__.startswith("torchvision") else (32, 64, 224, 28, 299)
+            yield from (_noise(net, layer.in_channels, size, size) for size in sizes)
+        elif isinstance(layer, nn.Conv1d):
+            yield _noise(net, layer.in_channels, 64)
+        elif isinstance(layer, nn.Conv3d):
+            yield _noise(net, layer.in_channels, 16, 32, 32)
+        elif isinstance(layer, nn.Linear):
+            yield _noise(net, layer.in_features)
+            yield _noise(net, 8, layer.in_features)
+        elif isinstance(layer, nn.Embedding):
+            yield torch.arange(8, device=_device(net)).repeat(BATCH, 1) % layer.num_embeddings
+        elif not isinstance(layer, nn.LayerNorm):
+            continue
+        else:
+            yield _noise(net, 8, *layer.normalized_shape)
+        return
+
+
+def _noise(net: nn.Module, *shape: int) -> Tensor:
+    dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.get_default_dtype())
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(BATCH, *shape, generator=generator).to(_device(net), dtype)
+
+
+def _device(net: nn.Module) -> torch.device:
+    return next((p.device for p in net.parameters()), torch.device("cpu"))
+
+
+def _describe(guess: Any) -> str:
+    return str({k: tuple(v.shape) for k, v in guess.items()} if isinstance(guess, dict) else tuple(guess.shape))

@@ -1,0 +1,38 @@
+"""Highway networks (Srivastava, Greff, Schmidhuber, 2015, arXiv 1505.00387)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+from winze.shape.rule import Rule
+
+
+@dataclass(frozen=True)
+class Highway(Rule):
+    """Let a learned gate choose, channel by channel, between the shortcut and the branch.
+
+    y = H(x) x + (1 - H(x)) f(x),   H(x) = sigmoid(W x + b)
+
+    The gate reads the shortcut through one pointwise layer with W = 0 at the start, so that H = sigmoid(bias)
+    everywhere. It is the one rule with parameters: they appear in the `state_dict` under the junction.
+    """
+
+    bias: float = 0.0
+
+    def gate(self, channels: int, pointwise: type[nn.Linear] | type[nn.Conv2d]) -> nn.Module:
+        layer = nn.Conv2d(channels, channels, 1) if pointwise is nn.Conv2d else nn.Linear(channels, channels)
+        nn.init.zeros_(layer.weight)
+        nn.init.constant_(layer.bias, self.bias)  # type: ignore[arg-type]
+        return layer
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        if branch.gate is None:
+            raise RuntimeError(f"junction {place.name!r} has no gate: put Highway in with winze.rewire")
+        stream = shortcut()
+        carry = torch.sigmoid(branch.gate(stream))
+        return carry * stream + (1 - carry) * branch()

@@ -1,0 +1,84 @@
+"""The spot where a shortcut meets its branch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+from winze.shape.moment import Moment
+from winze.shape.rule import Rule
+from winze.shape.standard import Standard
+
+
+class Junction(nn.Module):
+    """`y = rule(x, f)` as a module: build a residual network from these, and every rule fits without capture.
+
+        block = winze.Junction(nn.Sequential(nn.Linear(8, 8), nn.GELU()))
+
+    `branch` is f; `shortcut` is the module on the other way (None: the identity). Further arguments of a call go to
+    the branch. `place` counts it among all junctions of its network, `seat` among those that share its rule.
+    """
+
+    def __init__(self, branch: nn.Module, shortcut: nn.Module | None = None, rule: Rule | None = None) -> None:
+        super().__init__()
+        self.branch = branch
+        self.shortcut = shortcut
+        self.gate: nn.Module | None = None
+        self.rule: Rule = rule or Standard()
+        self.place = self.seat = Place(0, 1, "junction")
+        self.moment = Moment()
+
+    @property
+    def kind(self) -> str:
+        """`identity`, or `projection` where the shortcut is more than the stream itself."""
+        return "identity" if self.shortcut is None else "projection"
+
+    @property
+    def holds(self) -> str:
+        """What the branch is made of, in a few words."""
+        return describe([self.branch])
+
+    def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        def shortcut() -> Tensor:
+            return x if self.shortcut is None else self.shortcut(x)  # type: ignore[no-any-return]
+
+        def run(stream: Tensor, *rest: Any) -> Any:
+            return self.branch(stream, *rest, **kwargs)
+
+        scales = [1, *(int(isinstance(a, Tensor) and a.ndim > 0 and len(a) == len(x)) for a in args)]
+        owned = lambda: ((self.branch,), ())  # noqa: E731
+        branch = Branch(run, (x, *args), scales, owned, self.moment, training=self.training, gate=self.gate)
+        return self.join(shortcut, branch)
+
+    def join(self, shortcut: Shortcut, branch: Branch) -> Tensor:
+        """The sum by this junction's rule, with shapes that do not fit told in words."""
+        try:
+            return self.rule.join(self.seat, shortcut, branch)
+        except RuntimeError as error:
+            raise _explained(error, self, shortcut, branch) from error
+
+    def extra_repr(self) -> str:
+        return f"rule={self.rule}"
+
+
+def describe(modules: list[nn.Module]) -> str:
+    """`3 Conv2d, 3 BatchNorm2d, 2 ReLU`: the leaves of some modules, counted by class."""
+    counts: dict[str, int] = {}
+    for module in modules:
+        for leaf in module.modules():
+            if not any(True for _ in leaf.children()) and not isinstance(leaf, nn.Identity):
+                counts[type(leaf).__name__] = counts.get(type(leaf).__name__, 0) + 1
+    return ", ".join(f"{n} {name}" for name, n in counts.items()) or "no layers"
+
+
+def _explained(error: RuntimeError, junction: Junction, shortcut: Shortcut, branch: Branch) -> RuntimeError:
+    if "must match the size" not in str(error):
+        return error
+    left, right = tuple(shortcut().shape), tuple(branch().shape)
+    return ValueError(  # type: ignore[return-value]
+        f"junction {junction.place.name!r}: the shortcut is {left} but the branch gives {right}; "
+        "put a projection on the shortcut, or make the branch keep the shape"
+    )

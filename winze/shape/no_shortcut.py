@@ -1,0 +1,25 @@
+"""No shortcut at all: the residual network as a plain one (Masarczyk et al., 2023, arXiv 2305.19753)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+from winze.shape.rule import Rule
+
+
+@dataclass(frozen=True)
+class NoShortcut(Rule):
+    """Keep the branch alone; a projection on the shortcut is not even run.
+
+    y = f(x)
+    """
+
+    fresh: ClassVar[bool] = False
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        return branch()

@@ -1,0 +1,91 @@
+"""ResidualDroppath: first drop branches, then teach the dropped ones (2024, arXiv 2411.09475)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+from winze.shape.drop_path import check_drop_settings
+from winze.shape.masks import rate_at, runs_rows, shapes_are_fixed, skip, with_gradient_where, with_zero_gradients
+from winze.shape.rule import Rule, check_choice
+
+
+@dataclass(frozen=True)
+class ResidualDropPath(Rule):
+    """Alternate between dropping branches and training only those that were dropped.
+
+    stage 1: y = x + m f(x)
+    stage 2: y = x + m sg[f](x) + (1 - m) f(x)
+
+    The mask m is drawn once for both stages by an `Alternation`, and nothing is rescaled. What sg freezes is open in
+    the paper: `frozen="output"` stops the gradient at the kept branch's output (Algorithm 1), `frozen="weights"` stops
+    it at the kept branch's parameters only, so that earlier layers still learn through it. So is whom m concerns:
+    `mask="sample"` or one coin for the whole `"batch"`. In stage 2 and in eval mode the result is the plain network's.
+    """
+
+    rate: float = 0.1
+    profile: str = "linear"
+    frozen: str = "output"
+    mask: str = "sample"
+    draw: str = "bernoulli"
+    compute: str = "auto"
+    staged: ClassVar[bool] = True
+    drops: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_drop_settings(self)
+        check_choice("frozen", self.frozen, ("output", "weights"))
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        if not branch.training or rate_at(self.rate, self.profile, place) == 0:
+            return shortcut() + branch()
+        if branch.stage is None:
+            raise RuntimeError(
+                f"training ResidualDropPath at {place.name!r} needs its two stages: write "
+                "`alternate = winze.Alternation(net)` before training and `alternate.step()` after `optimizer.step()`"
+            )
+        stream = shortcut()
+        if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
+            return self._whole(stream, branch)
+        if self.mask == "sample" and runs_rows(self.compute, branch, place):
+            return self._rows(stream, branch)
+        return self._dense(stream, branch)
+
+    def _dense(self, stream: Tensor, branch: Branch) -> Tensor:
+        assert branch.keep is not None
+        keep = branch.keep
+        if branch.stage == 2 and self.frozen == "weights":
+            frozen, value = branch(frozen=True), branch()
+            return stream + torch.where(branch.spread(keep, value).bool(), frozen, value)
+        value = branch()
+        if branch.stage == 1:
+            return stream + value * branch.spread(keep, value)
+        return stream + with_gradient_where(branch.spread(~keep, value), value)
+
+    def _whole(self, stream: Tensor, branch: Branch) -> Tensor:
+        if branch.stage == 1:
+            return stream + branch() if branch.kept_whole else skip(stream, branch)
+        if not branch.kept_whole:
+            return stream + branch()
+        return with_zero_gradients(stream + self._frozen(branch), branch.parameters())
+
+    def _rows(self, stream: Tensor, branch: Branch) -> Tensor:
+        kept, dropped = branch.parted
+        if branch.stage == 1:
+            return branch.add_rows(stream, kept, branch(rows=kept)) if len(kept) else skip(stream, branch)
+        if len(kept):
+            stream = branch.add_rows(stream, kept, self._frozen(branch, kept))
+        if len(dropped):
+            return branch.add_rows(stream, dropped, branch(rows=dropped))
+        return with_zero_gradients(stream, branch.parameters())
+
+    def _frozen(self, branch: Branch, rows: Tensor | None = None) -> Tensor:
+        if self.frozen == "weights":
+            return branch(rows=rows, frozen=True)
+        with torch.no_grad():
+            return branch(rows=rows)

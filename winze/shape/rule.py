@@ -1,0 +1,49 @@
+"""What a rule is: the sum `y = rule(x, f)` at the spot where a shortcut meets its branch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor, nn
+
+from winze.depth import Place
+from winze.shape.calls import Branch, Shortcut
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a junction adds its shortcut and its branch. Frozen and without state: what lasts lives in `Alternation`."""
+
+    staged: ClassVar[bool] = False
+    """It needs an `Alternation` to be trained."""
+    drops: ClassVar[bool] = False
+    """It leaves branches out at random, so the network's own DropPath must be off."""
+    fresh: ClassVar[bool] = True
+    """What it returns is a tensor of its own, which the network may change in place."""
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        """The sum. Shortcut and branch are calls: what a rule does not call is never computed."""
+        raise NotImplementedError
+
+    def gate(self, channels: int, pointwise: type[nn.Linear] | type[nn.Conv2d]) -> nn.Module | None:
+        """The learned part that this rule adds to a junction, if it has one."""
+        return None
+
+
+def weighted(weight: float, value: Tensor) -> Tensor:
+    """`weight * value`; a weight of exactly 1 leaves the very tensor."""
+    return value if weight == 1 else weight * value
+
+
+def check_share(name: str, value: float, *, below_one: bool = False) -> None:
+    """Raise unless `value` lies in [0, 1], or [0, 1) where asked."""
+    inside = 0 <= value < 1 if below_one else 0 <= value <= 1
+    if not inside:
+        raise ValueError(f"{name} must lie in [0, 1{')' if below_one else ']'}, got {value!r}")
+
+
+def check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    """Raise unless `value` is one of `choices`."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

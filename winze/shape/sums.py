@@ -1,0 +1,239 @@
+"""Which sums of a forward join a shortcut to its branch, told from the graph alone.
+
+A sum is residual where one operand, the *shortcut*, is the stream itself or a short way from it (reshaping, pooling, a
+norm, one pointwise layer), and the stream reaches the other operands, the *branch*, through learned layers. Sums with
+position embeddings, biases and masks (which do not come from the stream), rotary sums (nothing learned on the way),
+parallel layers (none of them short) and fusions of resolutions are none.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
+SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
+CHEAP = SCALINGS | {
+    *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
+    *("squeeze", "unsqueeze", "narrow", "chunk", "split", "unbind", "select", "movedim", "swapaxes", "rearrange"),
+    *("to", "type", "type_as", "float", "half", "bfloat16", "clone", "detach", "expand", "roll", "flip"),
+    *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish"),
+    *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
+    *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
+}
+RESAMPLING = {"interpolate", "upsample", "upsample_nearest", "grid_sample", "pixel_shuffle"}
+
+
+@dataclass(frozen=True)
+class Sum:
+    """A residual sum: `node` adds `terms`; `shortcut` is one of them, and both it and the rest grow from `stream`."""
+
+    node: fx.Node
+    terms: tuple[fx.Node, ...]
+    shortcut: fx.Node
+    stream: fx.Node
+    kind: str
+
+    @property
+    def branch(self) -> tuple[fx.Node, ...]:
+        """The other terms, in their order."""
+        return tuple(term for term in self.terms if term is not self.shortcut)
+
+
+class Reading:
+    """One forward's graph, with what the search for sums asks about its nodes."""
+
+    def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
+        self.root = root
+        self.nodes = list(graph.nodes)
+        self.ancestors: dict[fx.Node, set[fx.Node]] = {}
+        for node in self.nodes:
+            inputs = data_inputs(node)
+            self.ancestors[node] = set(inputs).union(*(self.ancestors[i] for i in inputs))
+
+    @cached_property
+    def sums(self) -> list[Sum]:
+        """The residual sums, in the order in which they are computed."""
+        inner: set[fx.Node] = set()
+        found = []
+        for node in reversed(self.nodes):
+            if node in inner or not is_sum(node):
+                continue
+            terms = tuple(self._terms(node, inner))
+            residual = self._residual(node, terms)
+            if residual is not None:
+                found.append(residual)
+        return found[::-1]
+
+    @cached_property
+    def open_sums(self) -> bool:
+        """Whether it adds two streams that a caller hands in, so that the caller's forward may hold the residual sum."""
+        return any(
+            is_sum(node)
+            and len(self._origins(node)) > 1
+            and any(self._closes(term) for term in operands(node))
+            and not any(node is found.node for found in self.sums)
+            for node in self.nodes
+        )
+
+    def _closes(self, term: fx.Node) -> bool:
+        """Whether a term is an argument as it came in, or a short way from one."""
+        while term.op != "placeholder":
+            step = self._step_up(term)
+            if step is None:
+                return False
+            term = step
+        return True
+
+    def _origins(self, node: fx.Node) -> set[fx.Node]:
+        return {a for a in self.ancestors[node] if a.op == "placeholder" and a.meta.get("tensor")}
+
+    def _terms(self, node: fx.Node, inner: set[fx.Node]) -> Iterator[fx.Node]:
+        """The operands, where a sum that is used for nothing else than this sum counts by its own operands."""
+        for term in operands(node):
+            if is_sum(term) and len(term.users) == 1:
+                inner.add(term)
+                yield from self._terms(term, inner)
+            else:
+                yield term
+
+    def _residual(self, node: fx.Node, terms: tuple[fx.Node, ...]) -> Sum | None:
+        if len(set(terms)) != len(terms):
+            return None
+        candidates = []
+        for shortcut in terms:
+            others = [term for term in terms if term is not shortcut]
+            stream = self._stream(shortcut, others)
+            if stream is not None:
+                weight = self._length(shortcut, stream)
+                identity = not self._changes(shortcut, stream)
+                candidates.append((weight, not identity, Sum(node, terms, shortcut, stream, _KINDS[identity])))
+        return min(candidates, key=lambda c: c[:2])[2] if candidates else None
+
+    def _stream(self, shortcut: fx.Node, others: list[fx.Node]) -> fx.Node | None:
+        """Walk up from the shortcut by short steps to the node from which the branch grows."""
+        node: fx.Node | None = shortcut
+        while node is not None:
+            reached = [other for other in others if node in self.ancestors[other]]
+            if reached and any(self._learned_between(node, other) for other in reached):
+                length = self._length(shortcut, node)
+                deep = length == 0 or max(self._length(other, node) for other in reached) > length
+                resampled = any(self._resamples(n) for o in reached for n in self._between(node, o) | {o})
+                return node if length <= 1 and deep and not resampled and _carries_data(node) else None
+            node = self._step_up(node)
+        return None
+
+    def _step_up(self, node: fx.Node) -> fx.Node | None:
+        inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
+        if len(inputs) != 1:
+            return None
+        if node.op == "call_module":
+            return inputs[0] if self._is_short(self.root.get_submodule(str(node.target))) else None
+        return inputs[0] if _name(node) in CHEAP or node.op == "output" else None
+
+    def _comes_from_input(self, node: fx.Node) -> bool:
+        return any(a.op == "placeholder" and a.name != "constants" for a in self.ancestors[node] | {node})
+
+    def _is_short(self, module: nn.Module) -> bool:
+        """A norm, a pool, an activation, a scale, or one pointwise layer; nothing that mixes neighbours."""
+        weights = _weights(module)
+        pointwise = all(weight.shape[2:].numel() == 1 for weight in weights)
+        sums = any(isinstance(m, nn.MultiheadAttention | nn.RNNBase | nn.Embedding) for m in module.modules())
+        return len(weights) <= 1 and pointwise and not sums and not _resamples(module)
+
+    def _resamples(self, node: fx.Node) -> bool:
+        if node.op == "call_module":
+            return isinstance(self.root.get_submodule(str(node.target)), nn.Upsample)
+        return _name(node) in RESAMPLING
+
+    def _between(self, stream: fx.Node, end: fx.Node) -> set[fx.Node]:
+        return {n for n in self.ancestors[end] if stream in self.ancestors[n]}
+
+    def _learned_between(self, stream: fx.Node, end: fx.Node) -> bool:
+        return any(self._is_learned(n) for n in self._between(stream, end) | {end} if n is not stream)
+
+    def _is_learned(self, node: fx.Node) -> bool:
+        if node.op == "call_module":
+            return any(True for _ in self.root.get_submodule(str(node.target)).parameters())
+        return any(self._is_parameter(i) for i in data_inputs(node) if not self._comes_from_input(i))
+
+    def _is_parameter(self, node: fx.Node) -> bool:
+        return any(a.meta.get("parameter") for a in self.ancestors[node] | {node})
+
+    def _changes(self, shortcut: fx.Node, stream: fx.Node) -> bool:
+        """Whether something between stream and shortcut is more than another view of the same numbers."""
+        nodes = (self._between(stream, shortcut) | {shortcut}) - {stream}
+        for node in nodes:
+            if node.op == "call_module":
+                if not isinstance(self.root.get_submodule(str(node.target)), nn.Identity):
+                    return True
+            elif self._is_learned(node) or "pool" in _name(node) or "norm" in _name(node):
+                return True
+        return False
+
+    def _length(self, end: fx.Node, stream: fx.Node) -> int:
+        """The largest number of weight layers on a way from the stream to `end`."""
+        longest: dict[fx.Node, int] = {stream: 0}
+        way = self._between(stream, end) | {end}
+        for node in self.nodes:
+            if node in way and node is not stream:
+                ways = [longest[i] for i in data_inputs(node) if i in longest]
+                longest[node] = max(ways, default=0) + self._weight_layers(node)
+        return longest.get(end, 0)
+
+    def _weight_layers(self, node: fx.Node) -> int:
+        if node.op == "call_module":
+            return len(_weights(self.root.get_submodule(str(node.target))))
+        weighs = _name(node) in {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
+        return int(weighs and self._is_learned(node))
+
+
+_KINDS = {True: "identity", False: "projection"}
+
+
+def operands(node: fx.Node) -> list[fx.Node]:
+    """The tensor operands of a sum."""
+    return [a for a in node.args[:2] if isinstance(a, fx.Node) and a.meta.get("tensor")]
+
+
+def is_sum(node: fx.Node) -> bool:
+    """Two tensors of one shape added up, unscaled."""
+    if node.target not in ADDS or node.kwargs or len(operands(node)) != 2 or len(node.args) != 2:
+        return False
+    shapes = {term.meta.get("shape") for term in operands(node)}
+    return shapes == {node.meta.get("shape")} and node.meta["shape"] is not None
+
+
+def data_inputs(node: fx.Node) -> list[fx.Node]:
+    """The inputs that hand on numbers: tensors and tuples of them, not sizes and not flags."""
+    return [i for i in node.all_input_nodes if i.meta.get("tensor") or i.meta.get("holds_tensors")]
+
+
+def _carries_data(node: fx.Node) -> bool:
+    return bool(node.meta.get("tensor") or node.meta.get("holds_tensors"))
+
+
+def _name(node: fx.Node) -> str:
+    if node.op == "call_module":
+        return ""
+    return str(node.target if isinstance(node.target, str) else getattr(node.target, "__name__", ""))
+
+
+def _weights(module: nn.Module) -> list[torch.Tensor]:
+    """The weight arrays of the layers inside: everything learned with at least two axes that are not 1."""
+    return [p for p in module.parameters() if sum(size > 1 for size in p.shape) > 1 or _is_kernel(p)]
+
+
+def _is_kernel(parameter: torch.Tensor) -> bool:
+    return parameter.ndim > 2 and parameter.shape[2:].numel() > 1
+
+
+def _resamples(module: nn.Module) -> bool:
+    names: list[Any] = [type(m).__name__.lower() for m in module.modules()]
+    return any("upsample" in name or "interpolate" in name for name in names)

@@ -1,0 +1,322 @@
+"""Write down what one forward does, while it runs, with the module's children as leaves.
+
+A module's own `forward` is run on real tensors wrapped in `Traced` values. Each operation is carried out at once and
+also written into a `torch.fx` graph, so that control flow on shapes, tuples from children and integer arithmetic just
+work: the real value is at hand. Whenever the code turns a size into a plain number or a truth value, the trace is
+*bound* to the shapes it saw and says so.
+"""
+
+from __future__ import annotations
+
+import builtins
+import itertools
+import operator
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.fx.proxy import TracerBase
+from torch.utils import _pytree as pytree
+
+_ticks = itertools.count()
+PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, type(...))
+
+
+def next_tick() -> int:
+    """A number that grows with every recorded operation: the order of execution."""
+    return next(_ticks)
+
+
+class Untraceable(Exception):
+    """This forward does something that cannot be written down as a graph."""
+
+
+class Traced(fx.Proxy):
+    """A value on its way through a forward: the real thing, and the node that made it."""
+
+    def __init__(self, node: fx.Node, tracer: Recorder, value: Any) -> None:
+        super().__init__(node, tracer)
+        self.value = value
+
+    def __getattr__(self, name: str) -> Any:
+        tracer: Recorder = self.tracer  # type: ignore[assignment]
+        found = getattr(self.value, name)
+        if callable(found) and not isinstance(found, nn.Module):
+            return lambda *args, **kwargs: tracer.create_proxy("call_method", name, (self, *args), kwargs)
+        if isinstance(found, bool):
+            return found
+        return tracer.create_proxy("call_function", getattr, (self, name), {})
+
+    def __bool__(self) -> bool:
+        return bool(self._bind())
+
+    def __int__(self) -> int:
+        return int(self._bind())
+
+    def __index__(self) -> int:
+        return operator.index(self._bind())
+
+    def __float__(self) -> float:
+        return float(self._bind())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return round(self._bind(), digits)
+
+    def __len__(self) -> int:
+        return len(self._bind() if isinstance(self.value, Tensor) else self.value)
+
+    def __contains__(self, item: Any) -> bool:
+        return item in self._bind()
+
+    def __iter__(self) -> Iterator[Any]:
+        if isinstance(self.value, dict):
+            return iter(self.value)
+        return (self[i] for i in range(len(self)))
+
+    def __setitem__(self, item: Any, value: Any) -> None:
+        self.tracer.create_proxy("call_function", set_item, (self, item, value), {})
+
+    def keys(self) -> Any:
+        return self.value.keys()
+
+    def _bind(self) -> Any:
+        tracer: Recorder = self.tracer  # type: ignore[assignment]
+        return tracer.bind(self)
+
+
+def set_item(target: Any, item: Any, value: Any) -> Any:
+    """`target[item] = value`, as an expression."""
+    target[item] = value
+    return target
+
+
+@dataclass(eq=False)
+class Recorder(TracerBase):
+    """The graph of one call of one module, growing as the call goes on."""
+
+    root: nn.Module
+    inline: Callable[[nn.Module], bool] = lambda module: False
+    graph: fx.Graph = field(default_factory=fx.Graph)
+    bound: dict[str, Any] = field(default_factory=dict)
+    constants: list[Tensor] = field(default_factory=list)
+    contexts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.module_stack: Any = None
+        self.record_stack_traces = False
+        self.scope = fx.proxy.Scope("", None)
+        self.node_name_to_scope: dict[str, Any] = {}
+        self.paths = {id(module): name for name, module in self.root.named_modules()}
+        self.tensors = _tensors_by_identity(self.root)
+        self.depth = 0
+        self.constants_node = self.graph.placeholder("constants")
+
+    def record(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Run `forward`, fill the graph, and give back the plain result."""
+        leaves, spec = pytree.tree_flatten((args, kwargs))
+        wrapped = [leaf if isinstance(leaf, PLAIN) else self._placeholder(i, leaf) for i, leaf in enumerate(leaves)]
+        new_args, new_kwargs = pytree.tree_unflatten(wrapped, spec)
+        with _recording(self):
+            result = forward(*new_args, **new_kwargs)
+        self.graph.output(self.create_arg(result))
+        return _plain(result)
+
+    def _placeholder(self, i: int, value: Any) -> Traced:
+        return self._traced(self.graph.placeholder(f"arg_{i}"), value)
+
+    def _traced(self, node: fx.Node, value: Any) -> Traced:
+        node.meta["tensor"] = isinstance(value, Tensor)
+        node.meta["shape"] = tuple(value.shape) if isinstance(value, Tensor) else None
+        node.meta["holds_tensors"] = isinstance(value, list | tuple | dict) and bool(_tensor_leaves(value))
+        node.meta["tick"] = next_tick()
+        node.meta["inlined"] = self.depth > 0
+        return Traced(node, self, value)
+
+    def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *_: Any, **__: Any) -> Any:
+        with _pause():
+            node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs))
+            before = {id(t): t._version for t in _tensor_leaves(_plain((args, kwargs)))}
+            value = self._run(kind, target, _plain(args), _plain(kwargs))
+            touched = [t for t in _traced_leaves((args, kwargs)) if _version(t.value) != before.get(id(t.value))]
+        node.meta["mutates"] = [t.node for t in touched]
+        for traced in touched:
+            if traced.value is not value:
+                raise Untraceable(f"{target} changes a tensor in place and returns another")
+            traced.node = node
+        return self._traced(node, value)
+
+    def _run(self, kind: str, target: Any, args: Any, kwargs: Any) -> Any:
+        if kind == "call_function":
+            return target(*args, **kwargs)
+        if kind == "call_method":
+            return getattr(args[0], target)(*args[1:], **kwargs)
+        if kind == "call_module":
+            return self.root.get_submodule(target)(*args, **kwargs)
+        raise Untraceable(f"an operation of kind {kind}")
+
+    def create_arg(self, a: Any) -> Any:
+        if isinstance(a, Tensor):
+            return self._tensor_node(a)
+        if isinstance(a, torch.Size):
+            a = tuple(a)
+        return super().create_arg(a)
+
+    def _tensor_node(self, tensor: Tensor) -> fx.Node:
+        path = self.tensors.get(id(tensor))
+        if path is not None:
+            node = self.graph.get_attr(path)
+            node.meta["parameter"] = isinstance(tensor, nn.Parameter)
+        else:
+            self.constants.append(tensor)
+            node = self.graph.call_function(operator.getitem, (self.constants_node, len(self.constants) - 1))
+        node.meta["tensor"], node.meta["shape"] = True, tuple(tensor.shape)
+        node.meta["inlined"] = self.depth > 0
+        return node
+
+    def call_module(self, module: nn.Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        path = self.paths.get(id(module))
+        if path is None:
+            raise Untraceable(f"it calls a {type(module).__name__} that is not one of its children")
+        result = self.create_proxy("call_module", path, args, kwargs)
+        if not self.inline(module):
+            return result
+        self.graph.erase_node(result.node)
+        self.depth += 1
+        try:
+            return call(module, *args, **kwargs)
+        finally:
+            self.depth -= 1
+
+    def attribute(self, tensor: Tensor) -> Any:
+        path = self.tensors.get(id(tensor))
+        return tensor if path is None else self._traced(self._tensor_node(tensor), tensor)
+
+    def bind(self, traced: Traced) -> Any:
+        """The plain number behind a size; the graph now holds for these shapes only."""
+        if isinstance(traced.value, Tensor) or traced.node.target == "item":
+            raise Untraceable("its control flow depends on the values in a tensor")
+        self.bound[traced.node.name] = traced.value
+        return traced.value
+
+
+def _tensors_by_identity(root: nn.Module) -> dict[int, str]:
+    """Names of every tensor that hangs on the module: parameters, buffers, and plain attributes."""
+    found: dict[int, str] = {}
+    for path, module in root.named_modules():
+        own = {**module._parameters, **module._buffers, **vars(module)}
+        for name, value in own.items():
+            if isinstance(value, Tensor):
+                found.setdefault(id(value), f"{path}.{name}" if path else name)
+    return found
+
+
+def _plain(tree: Any) -> Any:
+    return pytree.tree_map(lambda leaf: leaf.value if type(leaf) is Traced else leaf, tree)
+
+
+def _traced_leaves(tree: Any) -> list[Traced]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if type(leaf) is Traced]
+
+
+def _version(value: Any) -> int | None:
+    return value._version if isinstance(value, Tensor) and not value.is_inference() else None
+
+
+def _tensor_leaves(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor) and not leaf.is_inference()]
+
+
+_state = threading.local()
+_isinstance = builtins.isinstance
+_lock = threading.RLock()
+
+
+def _active() -> Recorder | None:
+    return getattr(_state, "recorder", None)
+
+
+@contextmanager
+def _pause() -> Iterator[None]:
+    with _set(None):
+        yield
+
+
+@contextmanager
+def _recording(recorder: Recorder) -> Iterator[None]:
+    with _patched(), _set(recorder):
+        yield
+
+
+@contextmanager
+def _set(recorder: Recorder | None) -> Iterator[None]:
+    before = _active()
+    _state.recorder = recorder
+    try:
+        yield
+    finally:
+        _state.recorder = before
+
+
+@contextmanager
+def _patched() -> Iterator[None]:
+    """Let module calls, parameter look-ups and `isinstance` know of the recorder of this thread."""
+    with _lock:
+        if getattr(_state, "patched", False):
+            yield
+            return
+        call, getattribute = nn.Module.__call__, nn.Module.__getattr__
+        entered = {cls: cls.__enter__ for cls in (torch.autocast, torch.no_grad, torch.enable_grad)}
+
+        def traced_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+            recorder = _active()
+            if recorder is None:
+                return call(module, *args, **kwargs)
+            return recorder.call_module(module, type(module).forward, args, kwargs)
+
+        def traced_getattr(module: nn.Module, name: str) -> Any:
+            found = getattribute(module, name)
+            recorder = _active()
+            return recorder.attribute(found) if recorder is not None and _isinstance(found, Tensor) else found
+
+        def traced_isinstance(item: Any, classes: Any) -> bool:
+            if type(item) is Traced and _active() is not None:
+                return _isinstance(item, classes) or _isinstance(item.value, classes)
+            return _isinstance(item, classes)
+
+        def traced_enter(context: Any) -> Any:
+            recorder = _active()
+            if recorder is not None:
+                recorder.contexts.add(type(context).__name__)
+            return entered[type(context)](context)
+
+        nn.Module.__call__ = traced_call  # type: ignore[method-assign]
+        nn.Module.__getattr__ = traced_getattr  # type: ignore[method-assign]
+        builtins.isinstance = traced_isinstance  # type: ignore[assignment]
+        for cls in entered:
+            cls.__enter__ = traced_enter  # type: ignore[method-assign]
+        _state.patched = True
+        try:
+            yield
+        finally:
+            nn.Module.__call__, nn.Module.__getattr__ = call, getattribute  # type: ignore[method-assign]
+            builtins.isinstance = _isinstance
+            for cls, enter in entered.items():
+                cls.__enter__ = enter  # type: ignore[method-assign]
+            _state.patched = False
+
+
+def where_it_failed(error: BaseException, forward: Callable[..., Any]) -> str:
+    """`file:line` of the last line of the network's own source that an error passed through."""
+    own = getattr(getattr(forward, "__code__", None), "co_filename", None)
+    at, trace = "", error.__traceback__
+    while trace is not None:
+        name = trace.tb_frame.f_code.co_filename
+        if name == own or (not at and "site-packages/torch/" not in name and name != __file__):
+            at = f"{name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return at or f"{sys.argv[0]}"
