@@ -1,0 +1,360 @@
+"""Readings come back from their folder exactly, or with a clear error."""
+
+import contextlib
+import json
+import math
+import os
+import subprocess
+import sys
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from winze import readings as module
+from winze.depth import Place
+from winze.readings import COLUMNS, Readings, ReadingsError
+
+HARD_FLOATS = [0.1 + 0.2, 1 / 3, 5e-324, -0.0, 1.7976931348623157e308, math.inf, -math.inf, math.nan]
+
+
+def some(value: float = 0.5) -> Readings:
+    readings = Readings(conventions={"pool": "mean", "samples": 450})
+    for index, name in enumerate(("early", "middle", "late")):
+        for data, split in (("digits", "train"), ("digits", "test"), ("usps", "test")):
+            readings.add("probe", value + index, place=Place(index, 3, name), data=data, split=split, n=450)
+    readings.add("accuracy", 0.9, data="digits", split="test", note="of the whole network")
+    readings.arrays["cka"] = np.arange(9.0).reshape(3, 3) * value
+    return readings
+
+
+def same(one: Readings, other: Readings) -> bool:
+    rows = [repr(astuple(row)) for row in one.rows] == [repr(astuple(row)) for row in other.rows]
+    arrays = one.arrays.keys() == other.arrays.keys() and all(
+        one.arrays[name].tobytes() == other.arrays[name].tobytes()
+        and one.arrays[name].dtype == other.arrays[name].dtype
+        and one.arrays[name].shape == other.arrays[name].shape
+        for name in one.arrays
+    )
+    return rows and arrays and one.conventions == other.conventions
+
+
+def test_the_columns_are_the_agreed_ones():
+    assert " ".join(COLUMNS) == "step data split place index total measure value low high n note"
+
+
+def test_what_was_saved_is_what_is_loaded(tmp_path):
+    some().save(tmp_path)
+    assert same(Readings.load(tmp_path), some())
+
+
+@pytest.mark.parametrize("value", HARD_FLOATS)
+def test_every_float_comes_back_to_the_last_bit(tmp_path, value):
+    readings = Readings()
+    readings.add("rank", value, low=value, high=value)
+    readings.save(tmp_path)
+    assert repr(Readings.load(tmp_path).rows) == repr(readings.rows)
+
+
+@pytest.mark.parametrize("text", ["a,b", 'say "so"', "two\nlines", "é λ 漢", "", "=1+1", "nan", " padded "])
+def test_every_text_comes_back_to_the_last_character(tmp_path, text):
+    readings = Readings()
+    readings.add("rank", 1.0, place=text, data=text, split=text, note=text)
+    readings.save(tmp_path)
+    assert same(Readings.load(tmp_path), readings)
+
+
+def test_foreign_line_ends_become_the_one_that_csv_keeps(tmp_path):
+    readings = Readings()
+    readings.add("rank", 1.0, note="one\r\ntwo\rthree")
+    readings.save(tmp_path)
+    assert Readings.load(tmp_path).rows[0].note == "one\ntwo\nthree"
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.array(3.5),
+        np.empty((0, 4), np.float32),
+        np.array([True, False]),
+        np.array(["cat", "dög"]),
+        np.arange(6, dtype=">i4").reshape(2, 3).T,
+        np.array([np.nan, np.inf, -0.0], dtype=np.float16),
+    ],
+    ids=lambda array: str(array.dtype),
+)
+@pytest.mark.parametrize("name", ["cka", "spectrum/layer1.0", "file", "x.npy", "digits test"])
+def test_every_plain_array_comes_back_under_its_name(tmp_path, array, name):
+    Readings(arrays={name: array}).save(tmp_path)
+    loaded = Readings.load(tmp_path).arrays
+    assert list(loaded) == [name]
+    assert loaded[name].dtype == array.dtype
+    np.testing.assert_array_equal(loaded[name], array)
+
+
+def test_numpy_numbers_are_stored_as_plain_ones(tmp_path):
+    readings = Readings()
+    readings.add("rank", np.float32(0.5), n=np.int64(7), step=np.int32(2))
+    readings.save(tmp_path)
+    assert "0.5,,,7" in (tmp_path / "readings.csv").read_text()
+
+
+def test_pandas_reads_the_stored_rows_as_the_table_has_them(tmp_path):
+    import pandas
+
+    some().save(tmp_path)
+    stored = pandas.read_csv(tmp_path / "readings.csv")
+    assert list(stored.columns) == list(COLUMNS)
+    np.testing.assert_array_equal(stored["value"], some().table["value"])
+
+
+def test_the_table_has_whole_numbers_where_they_are_whole():
+    table = some().select(measure="probe").table
+    assert str(table["index"].dtype) == "int64"
+    assert str(some().table["index"].dtype) == "Int64"
+
+
+def test_the_table_of_nothing_has_the_columns():
+    assert list(Readings().table.columns) == list(COLUMNS)
+
+
+def test_a_selection_matches_all_that_was_asked():
+    chosen = some().select(measure="probe", data="digits", split="train")
+    assert [row.place for row in chosen.rows] == ["early", "middle", "late"]
+    assert {(row.data, row.split) for row in chosen.rows} == {("digits", "train")}
+
+
+def test_a_curve_follows_the_index_and_not_the_order_of_adding():
+    readings = Readings()
+    for index in (2, 0, 10, 1):
+        readings.add("rank", float(index), place=str(index), index=index, total=11)
+    np.testing.assert_array_equal(readings.curve("rank"), [0, 1, 2, 10])
+
+
+def test_a_curve_left_open_is_the_first_data_its_test_part_and_the_last_step():
+    readings = Readings()
+    for step in (5, 20, 10):
+        for data in ("own", "other"):
+            for split in ("train", "test"):
+                value = step + 100 * (data == "other") + 1000 * (split == "train")
+                readings.add("probe", value, place=Place(0, 1, "a"), data=data, split=split, step=step)
+    assert readings.curve("probe").tolist() == [20.0]
+    assert readings.curve("probe", data="other", split="train", step=5).tolist() == [1105.0]
+
+
+def test_a_curve_keeps_nan_for_dead_places():
+    readings = Readings()
+    readings.add("rank", math.nan, place=Place(0, 2, "dead"), note="constant")
+    readings.add("rank", 3.0, place=Place(1, 2, "alive"))
+    np.testing.assert_array_equal(readings.curve("rank"), [math.nan, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"measure": "prob"}, "probe"),
+        ({"measure": "accuracy"}, "no curve of 'accuracy'"),
+        ({"measure": "probe", "data": "mnist"}, "digits, usps"),
+        ({"measure": "probe", "split": "val"}, "train, test"),
+        ({"measure": "probe", "step": 3}, "step 3"),
+    ],
+)
+def test_a_curve_that_is_not_there_says_what_is(asked, says):
+    with pytest.raises(ReadingsError, match=says):
+        some().curve(**asked)
+
+
+def test_a_place_read_twice_is_no_curve():
+    readings = some()
+    readings.add("probe", 1.0, place=Place(0, 3, "early"), data="digits", split="test")
+    with pytest.raises(ReadingsError, match="read twice"):
+        readings.curve("probe")
+
+
+def test_merging_makes_a_new_one_and_leaves_both_alone():
+    one, other = some(), Readings(conventions={"seed": 0})
+    other.add("rank", 2.0)
+    whole = one.merge(other)
+    assert (len(whole), len(one), len(other)) == (len(some()) + 1, len(some()), 1)
+    assert whole.conventions == {"pool": "mean", "samples": 450, "seed": 0}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [Readings(arrays={"cka": np.zeros((3, 3))}), Readings(conventions={"pool": "flatten"})],
+    ids=["array", "convention"],
+)
+def test_contradicting_readings_do_not_merge_and_nothing_is_taken_over(other):
+    other.add("rank", 1.0)
+    readings = some()
+    with pytest.raises(ReadingsError, match="different"):
+        readings.extend(other)
+    assert same(readings, some())
+
+
+def test_saving_again_replaces_and_leaves_three_files(tmp_path):
+    some(0.1).save(tmp_path)
+    some(0.7).save(tmp_path)
+    assert same(Readings.load(tmp_path), some(0.7))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["arrays.npz", "readings.csv", "scan.json"]
+
+
+def test_saving_leaves_the_other_files_of_the_folder_alone(tmp_path):
+    (tmp_path / "run.json").write_text("{}")
+    some().save(tmp_path)
+    assert (tmp_path / "run.json").read_text() == "{}"
+
+
+def test_the_same_readings_make_the_same_bytes(tmp_path):
+    for name in ("one", "two"):
+        some().save(tmp_path / name)
+    for file in ("readings.csv", "arrays.npz", "scan.json"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+class Crash(BaseException):
+    """The machine stops here."""
+
+
+def count_replacements(folder, monkeypatch, stop_at=None):
+    """Save over older readings and stop before the given rename; how many renames there were."""
+    some(0.1).save(folder)
+    real, calls = Path.replace, []
+
+    def replace(self, target):
+        if len(calls) == stop_at:
+            raise Crash
+        calls.append(target)
+        return real(self, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", replace)
+        with contextlib.suppress(Crash):
+            some(0.7).save(folder)
+    return len(calls)
+
+
+def test_saving_renames_five_times(tmp_path, monkeypatch):
+    assert count_replacements(tmp_path, monkeypatch) == 5
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_a_crash_at_any_rename_leaves_the_old_or_the_new(tmp_path, monkeypatch, moment):
+    assert count_replacements(tmp_path, monkeypatch, stop_at=moment) == moment
+    loaded = Readings.load(tmp_path)
+    assert same(loaded, some(0.1)) or same(loaded, some(0.7))
+    assert same(loaded, some(0.7)) == (moment >= 3)
+
+
+@pytest.mark.parametrize("moment", range(5))
+def test_saving_after_a_crash_cleans_up(tmp_path, monkeypatch, moment):
+    count_replacements(tmp_path, monkeypatch, stop_at=moment)
+    some(0.3).save(tmp_path)
+    assert same(Readings.load(tmp_path), some(0.3))
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_a_reader_beside_a_busy_writer_never_sees_a_mixture(tmp_path):
+    some(0.0).save(tmp_path)
+    code = (
+        "import sys, numpy as np\n"
+        "from winze.readings import Readings\n"
+        "for k in range(60):\n"
+        "    r = Readings(arrays={'k': np.array(k)})\n"
+        "    r.add('rank', k)\n"
+        "    r.save(sys.argv[1])\n"
+    )
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or "." for path in sys.path)}
+    writer = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=environment)
+    seen = 0
+    while writer.poll() is None:
+        readings = Readings.load(tmp_path)
+        if "k" in readings.arrays:
+            assert readings.rows[0].value == readings.arrays["k"]
+            seen += 1
+    assert writer.returncode == 0
+    assert seen > 0
+
+
+@pytest.mark.parametrize("file", ["readings.csv", "arrays.npz", "scan.json"])
+def test_a_file_cut_short_is_named(tmp_path, file):
+    some().save(tmp_path)
+    path = tmp_path / file
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(ReadingsError, match=rf"{file}.*cut short"):
+        Readings.load(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["readings.csv", "arrays.npz", "scan.json"])
+def test_a_file_that_is_gone_is_named(tmp_path, file):
+    some().save(tmp_path)
+    (tmp_path / file).unlink()
+    with pytest.raises(ReadingsError, match=file):
+        Readings.load(tmp_path)
+
+
+def test_a_changed_number_is_noticed(tmp_path):
+    some().save(tmp_path)
+    path = tmp_path / "readings.csv"
+    path.write_text(path.read_text().replace("0.9", "0.8"))
+    with pytest.raises(ReadingsError, match="changed after"):
+        Readings.load(tmp_path)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    with pytest.raises(ReadingsError, match="not a folder of readings"):
+        Readings.load(tmp_path)
+    with pytest.raises(ReadingsError, match="not a folder of readings"):
+        Readings.load(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"version": 2}, "format 2"),
+        ({"kind": "something"}, "not written by winze"),
+        ({"sha256": {}}, "lacks the hashes"),
+        ({"conventions": None}, "lacks the hashes or the conventions"),
+    ],
+)
+def test_another_format_is_refused(tmp_path, change, says):
+    some().save(tmp_path)
+    path = tmp_path / "scan.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(ReadingsError, match=says):
+        Readings.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        Readings(arrays={"x": np.array([object()])}),
+        Readings(conventions={"net": object()}),
+        Readings(conventions={"tau": math.nan}),
+    ],
+    ids=["object array", "object", "nan"],
+)
+def test_what_cannot_be_stored_leaves_the_old_readings(tmp_path, bad):
+    some().save(tmp_path)
+    with pytest.raises(ReadingsError):
+        bad.save(tmp_path)
+    assert same(Readings.load(tmp_path), some())
+
+
+def test_a_file_in_the_way_is_said(tmp_path):
+    (tmp_path / "out").write_text("")
+    with pytest.raises(ReadingsError, match="is a file"):
+        some().save(tmp_path / "out")
+
+
+def test_readings_need_neither_torch_nor_pandas():
+    code = (
+        "import importlib.util, sys\n"
+        f"spec = importlib.util.spec_from_file_location('readings', {module.__file__!r})\n"
+        "found = importlib.util.module_from_spec(spec)\n"
+        "sys.modules['readings'] = found\n"
+        "spec.loader.exec_module(found)\n"
+        "sys.exit('torch' in sys.modules or 'pandas' in sys.modules)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
