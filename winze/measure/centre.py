@@ -16,8 +16,8 @@ from torch import Tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Features = Num[Tensor, "sample ..."]  # one sample a row, whatever shape a sample has
-Labels = Integer[Tensor, " sample"]
+Features = Num[Tensor, "_sample ..."]  # one sample a row, whatever shape a sample has
+Labels = Integer[Tensor, " _sample"]
 
 
 def detached(function: Callable[P, R]) -> Callable[P, R]:

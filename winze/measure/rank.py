@@ -43,7 +43,7 @@ def numerical_rank_of(spectrum: Spectrum, threshold: float = 1e-3) -> Value:
     """Give `numerical_rank` from a covariance spectrum."""
     if not spectrum.numel() or not bool(spectrum.max() > 0):
         return missing(CONSTANT)
-    return Value(int((spectrum > threshold * spectrum.max()).sum()))
+    return Value(float((spectrum > threshold * spectrum.max()).sum()))
 
 
 def effective_rank(features: Features, exp: bool = False) -> Value:
@@ -90,4 +90,4 @@ def matrix_rank(matrix: Float[Tensor, "row column"], relative: float = 0.05) -> 
     A zero matrix has rank 0.
     """
     values = singular_values(matrix, centre=False)
-    return Value(int((values > relative * values.max()).sum()))
+    return Value(float((values > relative * values.max()).sum()))

@@ -49,7 +49,7 @@ def tunnel_start(curve: Curve, reference: float | None = None, threshold: float 
 def tunnel(
     places: Sequence[Place],
     correct: Bool[Tensor, "*run place sample"],
-    reference: float | Bool[Tensor, "*run sample"] | None = None,
+    reference: float | Bool[Tensor, "..."] | None = None,
     threshold: float = 0.95,
     resamples: int = 1000,
     seed: int = 0,
