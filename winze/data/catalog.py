@@ -39,7 +39,7 @@ class Known:
 def _small(name: str, folder: str, about: str) -> Known:
     """A set of which small 32 x 32 tiles are kept as files."""
     read = partial(local.read_small, name, f"{about}; torchvision/{name} names the original")
-    return Known(name, about, read=read, folder=folder, pattern="*.webp")
+    return Known(name, about, read=read, folder=folder)
 
 
 _ALL = (
@@ -47,15 +47,14 @@ _ALL = (
     Known("spiral", "two spiral arms in the plane", make=toy.spiral_source),
     Known("mnist", "handwritten digits", read=local.read_mnist, folder="mnist", pattern="*.gz"),
     Known("fashion_mnist", "pieces of clothing", read=local.read_fashion, folder="fashion_mnist", pattern="*.gz"),
-    Known("usps", "digits from envelopes", read=local.read_usps, folder="usps", pattern="*.npz"),
-    Known("cifar10", "ten kinds of things", read=local.read_cifar10, folder="cifar10", pattern="*.webp"),
-    Known("tinyimagenet", "Tiny-ImageNet", read=local.read_tinyimagenet, folder="tinyimagenet", pattern="*.jpgs"),
+    Known("usps", "digits from envelopes", read=local.read_usps, folder="usps"),
+    Known("cifar10", "ten kinds of things", read=local.read_cifar10, folder="cifar10"),
+    Known("tinyimagenet", "Tiny-ImageNet", read=local.read_tinyimagenet, folder="tinyimagenet"),
     Known(
         "tinyimagenet100",
         "100 classes of Tiny-ImageNet",
         read=local.read_tinyimagenet100,
         folder="tinyimagenet100",
-        pattern="*.jpgs",
     ),
     _small("dtd", "dtd10_32", "10 of the 47 classes of Describable Textures at 32 x 32"),
     _small("caltech101", "caltech101_32", "30 images a class of Caltech-101 at 32 x 32"),

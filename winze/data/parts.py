@@ -12,8 +12,8 @@ from torch import Tensor
 
 from winze.data.errors import DataError
 
-Rows = Int64[np.ndarray, " row"]
-Labels = Int64[np.ndarray, " sample"]
+Rows = Int64[np.ndarray, " _"]
+Labels = Int64[np.ndarray, " _"]
 
 
 @dataclass(frozen=True, eq=False)

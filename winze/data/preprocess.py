@@ -60,6 +60,8 @@ class Preprocess:
         fit: Fit = "resize",
     ) -> Preprocess:
         """Normalise by the set's own train statistics, taken before resizing or padding."""
+        if not dataset.pictures:
+            raise DataError(f"{dataset.name} holds points, not pictures: they need no preprocessing")
         mean, std = channel_statistics(dataset.train_images)
         if channels is not None and channels != len(mean):
             if channels == 1:
