@@ -1,7 +1,7 @@
 """Which sums of a forward join a shortcut to its branch, told from the graph alone.
 
 A sum is residual where one operand, the *shortcut*, is the stream itself or a short way from it (reshaping, pooling, a
-norm, one pointwise layer), and the stream reaches the other operands, the *branch*, through learned layers. Sums with
+norm, one or two pointwise or depthwise layers), and the stream reaches the other operands, the *branch*, through learned layers. Sums with
 position embeddings, biases and masks (which do not come from the stream), rotary sums (nothing learned on the way),
 parallel layers (none of them short) and fusions of resolutions are none.
 """
@@ -27,6 +27,8 @@ CHEAP = SCALINGS | {
     *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
     *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
 }
+WEIGHINGS = {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
+LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
 RESAMPLING = {"interpolate", "upsample", "upsample_nearest", "grid_sample", "pixel_shuffle"}
 
 
@@ -123,16 +125,16 @@ class Reading:
             reached = [other for other in others if node in self.ancestors[other]]
             if reached and any(self._learned_between(node, other) for other in reached):
                 length = self._length(shortcut, node)
-                deep = length == 0 or max(self._length(other, node) for other in reached) > length
+                deep = max(self._length(other, node) for other in reached) >= 2 * length
                 resampled = any(self._resamples(n) for o in reached for n in self._between(node, o) | {o})
-                return node if length <= 1 and deep and not resampled and _carries_data(node) else None
+                return node if length <= 2 and deep and not resampled and _carries_data(node) else None
             node = self._step_up(node)
         return None
 
     def _step_up(self, node: fx.Node) -> fx.Node | None:
         inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
-        if len(inputs) != 1:
-            return None
+        if len(inputs) != 1 or not inputs[0].meta.get("tensor"):
+            return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.root.get_submodule(str(node.target))) else None
         return inputs[0] if _name(node) in CHEAP or node.op == "output" else None
@@ -141,11 +143,11 @@ class Reading:
         return any(a.op == "placeholder" and a.name != "constants" for a in self.ancestors[node] | {node})
 
     def _is_short(self, module: nn.Module) -> bool:
-        """A norm, a pool, an activation, a scale, or one pointwise layer; nothing that mixes neighbours."""
+        """A norm, a pool, an activation, a scale, or at most two layers that are pointwise or depthwise."""
         weights = _weights(module)
-        pointwise = all(weight.shape[2:].numel() == 1 for weight in weights)
-        sums = any(isinstance(m, nn.MultiheadAttention | nn.RNNBase | nn.Embedding) for m in module.modules())
-        return len(weights) <= 1 and pointwise and not sums and not _resamples(module)
+        narrow = all(w.shape[2:].numel() == 1 or w.shape[1] == 1 for w in weights)
+        mixes = any(isinstance(m, nn.MultiheadAttention | nn.RNNBase | nn.Embedding) for m in module.modules())
+        return len(weights) <= 2 and narrow and not mixes and not _resamples(module)
 
     def _resamples(self, node: fx.Node) -> bool:
         if node.op == "call_module":
@@ -159,23 +161,33 @@ class Reading:
         return any(self._is_learned(n) for n in self._between(stream, end) | {end} if n is not stream)
 
     def _is_learned(self, node: fx.Node) -> bool:
+        """A child with parameters, or an operation that multiplies by a weight of the module's own."""
         if node.op == "call_module":
             return any(True for _ in self.root.get_submodule(str(node.target)).parameters())
-        return any(self._is_parameter(i) for i in data_inputs(node) if not self._comes_from_input(i))
+        if _name(node) not in WEIGHINGS:
+            return False
+        return any(self._is_weight(i) for i in data_inputs(node) if not self._comes_from_input(i))
 
-    def _is_parameter(self, node: fx.Node) -> bool:
-        return any(a.meta.get("parameter") for a in self.ancestors[node] | {node})
+    def _is_weight(self, node: fx.Node) -> bool:
+        """A parameter as it is, or reshaped; rows looked up in a table of positions are none."""
+        made_from = self.ancestors[node] | {node}
+        return any(a.meta.get("parameter") for a in made_from) and not any(_name(a) in LOOKUPS for a in made_from)
 
     def _changes(self, shortcut: fx.Node, stream: fx.Node) -> bool:
         """Whether something between stream and shortcut is more than another view of the same numbers."""
         nodes = (self._between(stream, shortcut) | {shortcut}) - {stream}
         for node in nodes:
             if node.op == "call_module":
-                if not isinstance(self.root.get_submodule(str(node.target)), nn.Identity):
+                module = self.root.get_submodule(str(node.target))
+                if not all(isinstance(m, nn.Identity | nn.Sequential) for m in module.modules()):
                     return True
-            elif self._is_learned(node) or "pool" in _name(node) or "norm" in _name(node):
+            elif self._is_learned(node) or "pool" in _name(node) or "norm" in _name(node) or self._is_scaled(node):
                 return True
         return False
+
+    def _is_scaled(self, node: fx.Node) -> bool:
+        parameters = (i for i in data_inputs(node) if not self._comes_from_input(i))
+        return any(a.meta.get("parameter") for i in parameters for a in self.ancestors[i] | {i})
 
     def _length(self, end: fx.Node, stream: fx.Node) -> int:
         """The largest number of weight layers on a way from the stream to `end`."""
@@ -190,8 +202,7 @@ class Reading:
     def _weight_layers(self, node: fx.Node) -> int:
         if node.op == "call_module":
             return len(_weights(self.root.get_submodule(str(node.target))))
-        weighs = _name(node) in {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
-        return int(weighs and self._is_learned(node))
+        return int(self._is_learned(node))
 
 
 _KINDS = {True: "identity", False: "projection"}

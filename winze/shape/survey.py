@@ -28,6 +28,7 @@ class Record:
     arguments: tuple[Any, Any] = ((), {})
     contexts: set[str] = field(default_factory=set)
     open_sums: bool = False
+    inlined: list[nn.Module] = field(default_factory=list)
     reason: str = ""
 
     @property
@@ -68,6 +69,7 @@ def read_forward(
         (args, kwargs),
         recorder.contexts,
         reading.open_sums,
+        recorder.inlined,
     )
     return record, result
 
@@ -76,8 +78,8 @@ def inlined(module: nn.Module, args: Any, kwargs: Any) -> Callable[[nn.Module], 
     """Which children of a module have to be read as part of it, since they add two streams that it hands in."""
     result = Survey()
     with _read(module, result):
-        own_forward(module)(*args, **kwargs)
-    return lambda child: child in result.records and result.records[child].open_sums
+        module.forward(*args, **kwargs)
+    return lambda child: child in result.records[module].inlined
 
 
 def where(module: nn.Module) -> str:
@@ -164,15 +166,22 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
 
 
 def _read_once(module: nn.Module, args: Any, kwargs: Any, result: Survey) -> tuple[Record, Any]:
+    """Read a module with those children inlined that add two streams it hands in, where that shows a new sum."""
+
     def inline(child: nn.Module) -> bool:
         return child in result.records and result.records[child].open_sums
 
     record, output = read_forward(module, args, kwargs, inline)
-    inlines = any(inline(child) for child in module.modules() if child is not module)
-    if inlines and record.sums and not any(found.node.meta["inlined"] for found in record.sums):
-        open_sums = record.open_sums
-        record, output = read_forward(module, args, kwargs)
-        record.open_sums = open_sums
+    if not record.inlined:
+        return record, output
+    known = sum(len(result.records[child].sums) for child in record.inlined)
+    if sum(found.node.meta["inlined"] for found in record.sums) > known:
+        for child in record.inlined:
+            result.records[child].sums = []
+        return record, output
+    open_sums = record.open_sums
+    record, output = read_forward(module, args, kwargs)
+    record.open_sums = open_sums
     return record, output
 
 

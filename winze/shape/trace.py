@@ -105,6 +105,7 @@ class Recorder(TracerBase):
     bound: dict[str, Any] = field(default_factory=dict)
     constants: list[Tensor] = field(default_factory=list)
     contexts: set[str] = field(default_factory=set)
+    inlined: list[nn.Module] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.module_stack: Any = None
@@ -186,6 +187,7 @@ class Recorder(TracerBase):
         if not self.inline(module):
             return result
         self.graph.erase_node(result.node)
+        self.inlined.append(module)
         self.depth += 1
         try:
             return call(module, *args, **kwargs)

@@ -1,0 +1,271 @@
+"""How far winze reaches: one network of every timm family, torchvision's classifiers, some transformers.
+
+For each network: the junctions found, beside a count made by hand from its source; whether outputs and gradients of the
+captured path (under Scaled(1, 1), so that the rewritten forward really runs) are bit-identical to the untouched
+network's; the seconds that capture takes; whether it takes a training step under every rule, in train mode; and
+whether the rewired network goes through torch.export. Or the reason why not.
+
+    python benchmarks/reach.py [--jobs 2] [--only resnet,vit] [--out results]
+
+About 40 minutes on 2 cores. Each network runs in a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import json
+import os
+import subprocess
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+from timing import RESULTS, machine, save
+from torch import nn
+
+import winze
+from winze.shape.example import example_for
+
+COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
+LIMIT = 600
+RULES: dict[str, Callable[[], winze.Rule]] = {
+    "DecayedIdentity": lambda: winze.DecayedIdentity(0.6),
+    "Scaled": lambda: winze.Scaled(0.5, 0.5),
+    "NoShortcut": winze.NoShortcut,
+    "Highway": winze.Highway,
+    "DropPath": lambda: winze.DropPath(0.5),
+    "ResidualDropPath output/sample": lambda: winze.ResidualDropPath(0.5),
+    "ResidualDropPath weights/sample": lambda: winze.ResidualDropPath(0.5, frozen="weights"),
+    "ResidualDropPath output/batch": lambda: winze.ResidualDropPath(0.5, mask="batch"),
+}
+
+
+def main() -> None:
+    """Measure all networks, each in its own process, and write results/reach.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="comma-separated parts of network names")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.one:
+        print("ROW " + json.dumps(measure(json.loads(args.one))), flush=True)
+        return
+    entries = [e for e in networks() if any(part in e["network"] for part in args.only.split(","))]
+    with ThreadPoolExecutor(args.jobs) as pool:
+        rows = list(pool.map(in_its_own_process, entries))
+    import timm
+    import torchvision
+    import transformers
+
+    versions = {m.__name__: m.__version__ for m in (timm, torchvision, transformers)}
+    content = {"machine": machine("cpu"), "versions": versions, "summary": summary(rows), "rows": rows}
+    print(json.dumps(content["summary"], indent=1))
+    print("written", save("reach", content, args.out))
+
+
+def networks() -> Iterator[dict[str, Any]]:
+    """The smallest counted network of each timm family, all counted ones of torchvision and transformers."""
+    import timm
+
+    counted = [e for e in json.loads(COUNTS.read_text()) if "network" in e]
+    by_name = {e["network"]: e for e in counted if e["source"] == "timm"}
+    for family in timm.list_modules():
+        names = [n for n in timm.list_models(module=family) if n in by_name]
+        if names:
+            yield {**by_name[min(names, key=_size)], "family": family}
+        else:
+            yield {"source": "timm", "network": timm.list_models(module=family)[0], "family": family, "junctions": None}
+    for entry in counted:
+        if entry["source"] != "timm":
+            yield {**entry, "family": _family(entry)}
+
+
+def _size(name: str) -> int:
+    import timm
+
+    with torch.device("meta"):
+        return sum(p.numel() for p in timm.create_model(name).parameters())
+
+
+def _family(entry: dict[str, Any]) -> str:
+    return str(entry["network"]).rstrip("0123456789_").split("_")[0] if entry["source"] == "torchvision" else "transformers"
+
+
+def in_its_own_process(entry: dict[str, Any]) -> dict[str, Any]:
+    """Run `measure` apart, so that a crash or a hang costs one row."""
+    command = [sys.executable, __file__, "--one", json.dumps(entry)]
+    env = {**os.environ, "OMP_NUM_THREADS": "1"}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env=env, check=False)
+        lines = [line for line in done.stdout.splitlines() if line.startswith("ROW ")]
+        reason = done.stderr.strip().splitlines()[-1:] or ["no output"]
+        row = json.loads(lines[0][4:]) if lines else {**blank(entry), "reason": f"crashed: {reason[0]}"}
+    except subprocess.TimeoutExpired:
+        row = {**blank(entry), "reason": f"took longer than {LIMIT} s"}
+    print(row["network"], row["junctions"], row["expected"], row["identical"], row["export"], row["reason"], flush=True)
+    return row
+
+
+def blank(entry: dict[str, Any]) -> dict[str, Any]:
+    """A row before anything is known."""
+    return {
+        **{key: entry[key] for key in ("source", "family", "network")},
+        "junctions": None,
+        "expected": entry["junctions"],
+        "identical": None,
+        "seconds": None,
+        "rules": {},
+        "export": "-",
+        "reason": "",
+    }
+
+
+def measure(entry: dict[str, Any]) -> dict[str, Any]:
+    """Everything about one network."""
+    warnings.simplefilter("ignore")
+    row = blank(entry)
+    try:
+        net = build(entry)
+        example = example_for(net)
+        start = time.perf_counter()
+        found = winze.junctions(net, example.kwargs or example.args)
+        row["seconds"] = round(time.perf_counter() - start, 2)
+        row["junctions"] = len(found)
+        if found:
+            given = example.kwargs or example.args
+            row["identical"] = identical(net, given)
+            row["rules"] = {name: attempt(lambda r=rule: train(net, r(), given)) for name, rule in RULES.items()}
+            row["export"] = attempt(lambda: export(net, given))
+    except Exception as error:
+        row["reason"] = said(error)
+    return row
+
+
+def build(entry: dict[str, Any]) -> nn.Module:
+    """The network with random weights, its own stochastic depth off."""
+    torch.manual_seed(0)
+    name = entry["network"]
+    if entry["source"] == "timm":
+        import timm
+
+        return timm.create_model(name)
+    if entry["source"] == "torchvision":
+        import torchvision
+
+        try:
+            return torchvision.models.get_model(name, stochastic_depth_prob=0.0)
+        except TypeError:
+            return torchvision.models.get_model(name)
+    import transformers
+
+    kind = getattr(transformers, name)
+    return kind(kind.config_class(**entry["config"]))
+
+
+def identical(net: nn.Module, given: Any) -> bool:
+    """Outputs in both modes and gradients in train mode, bit for bit."""
+    captured = winze.rewire(copy.deepcopy(net), winze.Scaled(1, 1), example=given)
+    for training in (False, True):
+        results = []
+        for model in (net, captured):
+            model.train(training)
+            model.zero_grad()
+            torch.manual_seed(1)
+            outputs = tensors(call(model, given))
+            sum(o.float().square().mean() for o in outputs if o.is_floating_point()).backward()
+            results.append((outputs, [p.grad for p in model.parameters()]))
+        (a, ga), (b, gb) = results
+        if not all(map(torch.equal, a, b)):
+            return False
+        if not all((g is None) == (h is None) and (g is None or torch.equal(g, h)) for g, h in zip(ga, gb, strict=True)):
+            return False
+    return True
+
+
+def train(net: nn.Module, rule: winze.Rule, given: Any) -> None:
+    """One step in train mode, two for staged rules; every gradient finite, some not zero."""
+    model = winze.rewire(copy.deepcopy(net), rule, example=given).train()
+    alternate = winze.Alternation(model) if rule.staged else None
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
+    for _ in range(2 if rule.staged else 1):
+        optimizer.zero_grad()
+        outputs = tensors(call(model, given))
+        sum(o.float().square().mean() for o in outputs if o.is_floating_point()).backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+        if not gradients or not any(g.any() for g in gradients):
+            raise RuntimeError("no gradient reaches the parameters")
+        optimizer.step()
+        if alternate is not None:
+            alternate.step()
+
+
+def export(net: nn.Module, given: Any) -> None:
+    """torch.export of the rewired network in eval mode, with the same outputs."""
+    model = winze.rewire(copy.deepcopy(net), winze.DecayedIdentity(0.6), example=given).eval()
+    args, kwargs = ((), given) if isinstance(given, dict) else (tuple(given), {})
+    program = torch.export.export(model, args, kwargs, strict=False).module()
+    with torch.no_grad():
+        for a, b in zip(tensors(call(model, given)), tensors(call(program, given)), strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def call(net: Callable[..., Any], given: Any) -> Any:
+    """The network on its example."""
+    return net(**given) if isinstance(given, dict) else net(*given)
+
+
+def tensors(output: Any) -> list[torch.Tensor]:
+    """All tensors of an output, whatever it is made of."""
+    leaves = torch.utils._pytree.tree_leaves(dict(output) if hasattr(output, "to_tuple") else output)
+    return [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+
+
+def attempt(work: Callable[[], Any]) -> str:
+    """`ok`, or what went wrong, in one line."""
+    try:
+        work()
+    except Exception as error:
+        if os.environ.get("REACH_DEBUG"):
+            traceback.print_exc()
+        return said(error)
+    return "ok"
+
+
+def said(error: Exception) -> str:
+    """The first line of an error, with local paths cut short."""
+    text = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    head, sep, tail = text.partition("site-packages/")
+    return (head.rsplit(" ", 1)[0] + " …/" + tail) if sep else text
+
+
+def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How many networks of each source are fully handled: the count is right, the path identical, every rule trains."""
+    result = {}
+    for source in dict.fromkeys(row["source"] for row in rows):
+        own = [row for row in rows if row["source"] == source]
+        result[source] = {
+            "networks": len(own),
+            "right count": sum(row["junctions"] == row["expected"] for row in own),
+            "handled": sum(handled(row) for row in own),
+            "every rule": sum(handled(row) and all(v == "ok" for v in row["rules"].values()) for row in own),
+            "export": sum(row["export"] == "ok" for row in own if row["junctions"]),
+            "with junctions": sum(bool(row["junctions"]) for row in own),
+        }
+    return result
+
+
+def handled(row: dict[str, Any]) -> bool:
+    """Junctions found as counted by hand, and bit-identical where there are any."""
+    return row["junctions"] == row["expected"] and (row["junctions"] == 0 or bool(row["identical"]))
+
+
+if __name__ == "__main__":
+    main()

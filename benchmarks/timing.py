@@ -1,0 +1,87 @@
+"""What every benchmark shares: interleaved timing, ratios with an interval, and the record of the machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RESULTS = Path(__file__).parent.parent / "results"
+
+
+def seconds(work: Callable[[], Any], device: str) -> float:
+    """Wall time of one call, waiting for the device on both sides."""
+    _wait(device)
+    start = time.perf_counter()
+    work()
+    _wait(device)
+    return time.perf_counter() - start
+
+
+def ratio(work: Callable[[], Any], against: Callable[[], Any], device: str, pairs: int = 12) -> dict[str, Any]:
+    """Median of time(work) / time(against) over interleaved pairs, with a 95 % interval of the median.
+
+    The interval is the pair of order statistics that a binomial(n, 1/2) count leaves out in 2.5 % of cases each side.
+    """
+    for _ in range(2):
+        work(), against()
+    ratios, base = [], []
+    for i in range(pairs):
+        first, second = (work, against) if i % 2 else (against, work)
+        a, b = seconds(first, device), seconds(second, device)
+        ours, theirs = (a, b) if i % 2 else (b, a)
+        ratios.append(ours / theirs)
+        base.append(theirs)
+    ratios.sort()
+    out = _outside(pairs)
+    return {
+        "ratio": round(statistics.median(ratios), 4),
+        "low": round(ratios[out], 4),
+        "high": round(ratios[-1 - out], 4),
+        "pairs": pairs,
+        "seconds": round(statistics.median(base), 5),
+    }
+
+
+def _outside(n: int) -> int:
+    from math import comb
+
+    tail, k = 0.0, 0
+    while (tail := tail + comb(n, k) / 2**n) <= 0.025:
+        k += 1
+    return max(0, k - 1)
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Where and with what this was measured."""
+    name = torch.cuda.get_device_name() if device == "cuda" else f"{platform.machine()} CPU, {os.cpu_count()} cores"
+    return {
+        "device": name,
+        "threads": torch.get_num_threads(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "date": time.strftime("%Y-%m-%d"),
+    }
+
+
+def save(name: str, content: dict[str, Any], folder: Path = RESULTS) -> Path:
+    """Write results as JSON, one row a line, so that a diff shows what changed."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = content.pop("rows")
+    head = json.dumps(content, indent=1)[:-2]
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    path = folder / f"{name}.json"
+    path.write_text(f'{head},\n "rows": [\n{lines}\n ]\n}}\n')
+    return path
+
+
+def _wait(device: str) -> None:
+    if device == "cuda":
+        torch.cuda.synchronize()
