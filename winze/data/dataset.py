@@ -79,6 +79,8 @@ def check(images: Tensor, labels: Tensor, classes: int, what: str) -> None:
         raise DataError(f"{what}: {len(images)} samples but {len(labels)} labels")
     if not len(labels):
         raise DataError(f"{what}: not one sample")
+    if labels.is_meta:  # shapes without values
+        return
     low, high = int(labels.min()), int(labels.max())
     if low < 0 or high >= classes:
         raise DataError(f"{what}: labels run from {low} to {high}, the {classes} classes from 0 to {classes - 1}")

@@ -17,8 +17,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 def read_npy(path: Path, axes: int) -> Array:
     """One whole-number array of so many axes; pickles are refused."""
-    with reading(path, "a NumPy array"):
-        array: Array = np.load(path, allow_pickle=False)
+    with reading(path, "a NumPy array"), path.open("rb") as file:
+        array: Array = np.load(file, allow_pickle=False)
     if not isinstance(array, np.ndarray) or array.ndim != axes or array.dtype.kind not in "iu":
         raise CorruptDataError(f"{path} does not hold whole numbers along {axes} axes")
     return array
@@ -29,8 +29,8 @@ def npz_source(name: str, path: Path) -> Source:
 
     Images are uint8 [n, h, w], [n, h, w, c] or [n, c, h, w] with c of 1 or 3; points are floats [n, feature].
     """
-    with reading(path, "an npz archive"):
-        loaded = np.load(path, allow_pickle=False)
+    with reading(path, "an npz archive"), path.open("rb") as file:
+        loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             raise CorruptDataError(f"{path} is a single array, not an npz archive")
         with loaded as archive:
