@@ -1,0 +1,93 @@
+"""npz archives: train and test arrays of one's own."""
+
+import numpy as np
+import pytest
+import torch
+from tiny import labels_of, random_images
+
+from winze.data import CorruptDataError, DataError, load
+
+
+def archive(path, **arrays):
+    np.savez(path, **arrays)
+    return str(path)
+
+
+def four(x=None, y=None):
+    x = random_images(12, 4, 5) if x is None else x
+    y = labels_of(12, 3) if y is None else y
+    return {"x_train": x, "y_train": y, "x_test": x, "y_test": y}
+
+
+@pytest.mark.parametrize(
+    ("shape", "stored"),
+    [((12, 4, 5), (1, 4, 5)), ((12, 4, 5, 1), (1, 4, 5)), ((12, 4, 5, 3), (3, 4, 5)), ((12, 3, 4, 5), (3, 4, 5))],
+)
+def test_an_archive_may_hold_grey_or_colour_channel_first_or_last(tmp_path, shape, stored):
+    x = random_images(*shape)
+    data = load(archive(tmp_path / "mine.npz", **four(x)))
+    assert data.shape == stored
+    order = x.transpose(0, 3, 1, 2) if x.ndim == 4 and shape[-1] in (1, 3) else x.reshape(12, *stored)
+    np.testing.assert_array_equal(data.train_images, order)
+
+
+def test_an_archive_of_x_and_y_is_halved(tmp_path):
+    data = load(archive(tmp_path / "mine.npz", x=random_images(12, 4, 5), y=labels_of(12, 3)))
+    assert torch.bincount(data.test_labels).tolist() == [2, 2, 2]
+
+
+def test_an_archive_of_points_stays_points(tmp_path):
+    data = load(archive(tmp_path / "mine.npz", **four(np.random.default_rng(0).normal(size=(12, 7)))))
+    assert data.train_images.dtype == torch.float32
+    assert not data.pictures
+
+
+def test_labels_with_gaps_name_themselves(tmp_path):
+    data = load(archive(tmp_path / "mine.npz", **four(y=np.tile([7, 1000000, 3], 4))))
+    assert data.classes == ("3", "7", "1000000")
+    assert data.train_labels[:3].tolist() == [1, 2, 0]
+
+
+def test_an_archive_may_name_its_classes(tmp_path):
+    data = load(archive(tmp_path / "mine.npz", **four(), classes=np.array(["a", "b", "c"])))
+    assert data.classes == ("a", "b", "c")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "says"),
+    [
+        ({"a": np.zeros(3)}, "it has a"),
+        ({}, "it has nothing"),
+        (four(x=random_images(11, 4, 5)), "11 images but 12 labels"),
+        (four(x=np.zeros((12, 4, 5))), "images are uint8"),
+        (four(x=random_images(12, 3, 4, 3)), "could be channel first or last"),
+        (four(x=random_images(12, 2, 4, 5)), "is not"),
+        (four(x=random_images(12, 4)), "is not"),
+        (four(x=np.full((12, 2), np.nan)), "24 values are NaN or infinite"),
+        (four(y=np.zeros(12)), "labels are whole numbers"),
+        (four(y=np.zeros((12, 3), int)), "labels are whole numbers"),
+        (four(y=np.zeros(12, int)), "1 class"),
+        (four(x=random_images(0, 4, 5), y=np.zeros(0, int)), "not one sample"),
+        (four() | {"classes": np.array(["a", "b"])}, "label 2 of sample 2 does not fit 2 classes"),
+        (four() | {"x_test": random_images(12, 6, 6)}, r"shape \(1, 4, 5\), test samples \(1, 6, 6\)"),
+        (four() | {"x_train": np.array([{}] * 12)}, "cannot be read"),
+    ],
+)
+def test_archives_that_hold_no_data_are_refused(tmp_path, arrays, says):
+    with pytest.raises(DataError, match=says):
+        load(archive(tmp_path / "mine.npz", **arrays))
+
+
+def test_a_truncated_archive_is_named(tmp_path):
+    path = tmp_path / "mine.npz"
+    archive(path, **four())
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(CorruptDataError, match=r"mine\.npz"):
+        load(str(path))
+
+
+def test_a_single_array_under_the_name_of_an_archive_is_refused(tmp_path):
+    np.save(tmp_path / "mine.npy", np.zeros(3))
+    (tmp_path / "mine.npy").rename(tmp_path / "mine.npz")
+    with pytest.raises(CorruptDataError, match="single array"):
+        load(str(tmp_path / "mine.npz"))
