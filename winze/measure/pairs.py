@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.centre import Features, detached, flat
-from winze.measure.gram import LEAST, gram_row
+from winze.measure.gram import LEAST, GramTable
 from winze.measure.value import CONSTANT
-
-
-@dataclass
-class _Table:
-    """One minibatch: a row for each place, and what else is known of it."""
-
-    n: int
-    rows: Float64[Tensor, "place pair"]
-    facts: Float64[Tensor, "place 2"]
 
 
 class CKA:
@@ -43,9 +33,9 @@ class CKA:
         self.places, self.others, self.unbiased, self.largest = places, others, unbiased, largest
         self.rows = places + (others or 0)
         self.n = 0
-        self._hsic = torch.zeros(places, others or places, dtype=torch.float64, device="cpu")
-        self._facts = torch.zeros(self.rows, 3, dtype=torch.float64, device="cpu")  # own HSIC, its scale, broken
-        self._tables: list[_Table] = []
+        self._hsic = torch.zeros(self.rows, self.rows, dtype=torch.float64, device="cpu")
+        self._facts = torch.zeros(2, self.rows, dtype=torch.float64, device="cpu")  # scale, broken samples
+        self._tables: list[GramTable] = []
         self._held: list[Tensor] = []
         self._tail: list[Tensor] = []
         self.drop_batch()
@@ -86,16 +76,11 @@ class CKA:
         if not opened:
             self._open([len(piece) for piece in pieces], rows.device)
         for table, piece in zip(self._tables, pieces, strict=True):
-            table.rows[index], table.facts[index] = gram_row(piece, self.unbiased)
+            table.write(index, piece)
 
     def _open(self, sizes: list[int], device: torch.device) -> None:
-        if [table.n for table in self._tables] == sizes and self._tables[0].rows.device == device:
-            return  # the tables of the last batch serve again
-        pairs = [n * (n + 1) // 2 for n in sizes]
-        facts = torch.zeros(len(sizes), self.rows, 2, dtype=torch.float64, device=device)
-        self._tables = [
-            _Table(n, facts.new_empty(self.rows, p), f) for n, p, f in zip(sizes, pairs, facts, strict=True)
-        ]
+        if [(table.n, table.device) for table in self._tables] != [(n, device) for n in sizes]:
+            self._tables = [GramTable(self.rows, n, device) for n in sizes]  # else the last batch's serve again
 
     @detached
     def close_batch(self) -> CKA:
@@ -115,13 +100,10 @@ class CKA:
         self.drop_batch()
         return self
 
-    def _sum(self, table: _Table, weight: int) -> None:
-        n, v = table.n, table.rows
-        share = weight * 2 / (n * (n - 3) if self.unbiased else (n - 1) ** 2)
-        own, trace, broken = v.square().sum(1), *table.facts.T
-        cross = v @ v.T if self.others is None else v[: self.places] @ v[self.places :].T
-        self._hsic = self._hsic.to(v.device) + share * cross
-        self._facts = self._facts.to(v.device) + torch.stack([share * own, share * trace.square(), broken], 1)
+    def _sum(self, table: GramTable, weight: int) -> None:
+        hsic, (scale, broken) = table.hsic(self.unbiased)
+        self._hsic = self._hsic.to(hsic.device) + weight * hsic
+        self._facts = self._facts.to(hsic.device) + torch.stack([weight * scale, broken])
 
     @detached
     def merge(self, other: CKA) -> CKA:
@@ -151,33 +133,34 @@ class CKA:
         last._tables = []
         last._open([LEAST], self._held[0].device)
         for index, (tail, held) in enumerate(zip(self._tail, self._held, strict=True)):
-            rows = torch.cat([tail[own - LEAST :], held])
-            last._tables[0].rows[index], last._tables[0].facts[index] = gram_row(rows, self.unbiased)
+            last._tables[0].write(index, torch.cat([tail[own - LEAST :], held]))
         last._sum(last._tables[0], own)
         return last._hsic, last._facts
 
+    def _corner(self, square: Tensor) -> Float64[Tensor, "place other"]:
+        return square if self.others is None else square[: self.places, self.places :]
+
     def hsic(self) -> Float64[Tensor, "place other"]:
         """Give the mean HSIC of each pair."""
-        return self._whole()[0].cpu() / self.n
+        return self._corner(self._whole()[0].cpu() / self.n)
 
     def matrix(self) -> Float64[Tensor, "place other"]:
         """Give CKA of each pair; NaN where `notes` has a reason. Negative estimates stay negative."""
-        hsic, facts = (tensor.cpu() for tensor in self._whole())
-        size = facts[:, 0].sqrt()
+        hsic = self._whole()[0].cpu()
+        size = hsic.diagonal().clamp(min=0).sqrt()
         size[torch.tensor([bool(note) for note in self.notes()])] = torch.nan
-        if self.others is not None:
-            return hsic / size[: self.places, None] / size[self.places :]
-        matrix = hsic / size[:, None] / size
-        return matrix.diagonal_scatter(torch.where(size.isnan(), torch.nan, 1.0).double())
+        cka = (hsic / size[:, None] / size).diagonal_scatter(size / size)
+        return self._corner(cka)
 
     def notes(self) -> list[str]:
         """Say for each place why it has no CKA; empty where it has."""
         words = []
-        for own, scale, broken in self._whole()[1].tolist():
+        hsic, facts = self._whole()
+        for own, scale, broken in zip(hsic.diagonal().tolist(), *facts.tolist(), strict=True):
             if broken:
                 words.append(f"{int(broken)} of {self.n} samples hold NaN or inf")
             elif scale == 0:
                 words.append(CONSTANT + " as the rest of its batch")
-            else:  # 1e-12 in size: rounding of K, as where all samples are equally far apart
-                words.append("" if own > 1e-24 * scale else "no structure between samples above rounding")
+            else:  # what subtraction leaves of nothing, as where all samples are equally far apart
+                words.append("" if own > 1e-13 * scale else "no structure between samples above rounding")
         return words
