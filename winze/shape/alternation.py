@@ -54,7 +54,7 @@ class Alternation:
 
     def step(self) -> None:
         """Go on to the next step; after `every` of them, to the other stage."""
-        self._idle = 0
+        self._idle.clear()
         self._steps += 1
         if self._steps % self.every:
             return
@@ -72,11 +72,10 @@ class Alternation:
             return table[row]
         return table[row].repeat(-(-samples // rows))[:samples]
 
-    def kept_whole(self, row: int) -> bool:
+    def kept_whole(self, row: int, samples: int) -> bool:
         """Whether junction `row`, whose mask is one coin for the batch, keeps its branch."""
         if self._table is None:
-            self._draw(1)
-            self.rows = None
+            self._draw(samples)
         return self._kept[row] > 0
 
     def parted(self, row: int, samples: int) -> tuple[Tensor, Tensor]:
@@ -134,18 +133,21 @@ class Alternation:
 
     def _watch(self, net: nn.Module) -> None:
         """Notice an optimiser that steps this network while nobody steps the alternation."""
-        self._idle, self._warned = 0, False
+        self._idle: set[int] = set()
+        self._warned = False
         own = {id(p) for p in net.parameters()}
-        me = weakref.ref(self)
+        me, owner = weakref.ref(self), weakref.ref(net)
 
         def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
             alternation = me()
-            steers = alternation is not None and alternation._junctions[0].moment.alternation is alternation
+            alive = alternation is not None and owner() is not None  # else the ids may belong to another network
+            steers = alive and alternation._junctions[0].moment.alternation is alternation
             if not steers or not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
                 return
             assert alternation is not None
-            alternation._idle += 1
-            if alternation._idle > 1 and not alternation._warned:
+            twice = id(optimizer) in alternation._idle
+            alternation._idle.add(id(optimizer))
+            if twice and not alternation._warned:
                 alternation._warned = True
                 warnings.warn(
                     "the optimizer has stepped twice and winze.Alternation not once: write `alternate.step()` after "
@@ -155,5 +157,3 @@ class Alternation:
 
         handle = register_optimizer_step_post_hook(stepped)
         weakref.finalize(self, handle.remove)
-
-

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -30,7 +30,7 @@ class Branch:
         run: Callable[..., Any],
         inputs: Sequence[Any],
         scales: Sequence[int],
-        owned: Callable[[], tuple[Sequence[nn.Module], Sequence[nn.Parameter]]],
+        owned: Callable[[], tuple[Sequence[nn.Module], Sequence[tuple[nn.Module, str]]]],
         moment: Moment,
         *,
         training: bool,
@@ -53,18 +53,16 @@ class Branch:
         if not self._called and not frozen:
             result = self._run(*inputs)
         else:
-            with ExitStack() as contexts:
-                if self._called and self.training:
-                    contexts.enter_context(_statistics_at_rest(self._norms()))
-                if frozen:
-                    contexts.enter_context(_detached(self.parameters()))
+            moves = not self._called or not self.training
+            statistics = nullcontext() if moves else _statistics_at_rest(self._norms())
+            with statistics, _detached(self._slots()) if frozen else nullcontext():
                 result = self._run(*inputs)
         self._called = True
         if not self._side_count:
-            return result  # type: ignore[no-any-return]
+            return result
         if rows is None or not self.sides:
             self.sides = tuple(result[1:])
-        return result[0]  # type: ignore[no-any-return]
+        return result[0]
 
     @property
     def samples(self) -> int:
@@ -93,9 +91,14 @@ class Branch:
         return None if self._moment.alternation is None else self._moment.keep(self.samples)
 
     @property
+    def coin(self) -> Tensor:
+        """With one mask for the whole batch: the same as a tensor without axes."""
+        return self._moment.keep(self._inputs[0].shape[0] // max(1, self._scales[0]))[0]
+
+    @property
     def kept_whole(self) -> bool:
         """With one mask for the whole batch: whether this branch is kept."""
-        return self._moment.kept_whole()
+        return self._moment.kept_whole(self._inputs[0].shape[0] // max(1, self._scales[0]))
 
     @property
     def parted(self) -> tuple[Tensor, Tensor]:
@@ -115,8 +118,17 @@ class Branch:
 
     def parameters(self) -> list[nn.Parameter]:
         """What the branch learns."""
+        found = [owner._parameters[name] for owner, name in self._slots()]
+        return [parameter for parameter in dict.fromkeys(found) if parameter is not None]
+
+    def _slots(self) -> list[tuple[nn.Module, str]]:
+        """Where the parameters hang: modules and names."""
         modules, loose = self._owned()
-        return [*loose, *(p for module in modules for p in module.parameters())]
+        inside = [m for module in modules for m in module.modules()]
+        return [
+            *loose,
+            *((m, name) for m in dict.fromkeys(inside) for name, p in m._parameters.items() if p is not None),
+        ]
 
     def _norms(self) -> list[_NormBase]:
         return [m for module in self._owned()[0] for m in module.modules() if isinstance(m, _NormBase)]
@@ -145,15 +157,16 @@ class Branch:
 
 
 @contextmanager
-def _detached(parameters: list[nn.Parameter]) -> Iterator[None]:
-    learning = [p for p in parameters if p.requires_grad]
-    for parameter in learning:
-        parameter.requires_grad_(False)
+def _detached(slots: list[tuple[nn.Module, str]]) -> Iterator[None]:
+    """Hang detached tensors in the place of parameters; changing `requires_grad` would stop torch.compile."""
+    learning = [(owner, name, owner._parameters[name]) for owner, name in slots]
+    for owner, name, parameter in learning:
+        owner._parameters[name] = parameter.detach()  # type: ignore[assignment,union-attr]
     try:
         yield
     finally:
-        for parameter in learning:
-            parameter.requires_grad_(True)
+        for owner, name, parameter in learning:
+            owner._parameters[name] = parameter
 
 
 @contextmanager

@@ -28,8 +28,9 @@ class CapturedJunction(Junction):
 
     def __init__(self, holder: nn.Module, i: int, place: Place, kind: str, holds: str) -> None:
         nn.Module.__init__(self)
-        # Kept out of the module tree: the holder owns the junction, not the other way round.
-        self.__dict__["holder"] = holder
+        # Past nn.Module's __setattr__: the holder owns the junction, not the other way round.
+        object.__setattr__(self, "holder", holder)
+        self.holder: nn.Module
         self.i, self._kind, self._holds = i, kind, holds
         self.place = self.seat = place
         self.rule: Rule = Standard()
@@ -48,7 +49,7 @@ class CapturedJunction(Junction):
 
     def run(self, cut: Cut, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
         """The sum at this junction, with whatever else the branch hands on."""
-        holder: nn.Module = self.__dict__["holder"]
+        holder = self.holder
         part = cut.branch
         branch = Branch(
             partial(part.run, holder),
@@ -108,7 +109,7 @@ class Capture:
 
         return plan.run(self.holder, join, plan.constants, *tensors)
 
-    @torch.compiler.disable
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def _capture(self, args: Any, kwargs: Any) -> Plan:
         return self.add(args, kwargs, self.make(self, args, kwargs))
 
@@ -138,9 +139,10 @@ def with_shapes(key: Key, tensors: list[Any]) -> Key:
     return (*key, tuple((t.shape, t.dtype) if isinstance(t, Tensor) else type(t) for t in tensors))
 
 
-def _owned(holder: nn.Module, part: Part) -> tuple[list[nn.Module], list[nn.Parameter]]:
-    modules = [holder.get_submodule(name) for name in part.modules]
-    return modules, [holder.get_parameter(name) for name in part.parameters]
+def _owned(holder: nn.Module, part: Part) -> tuple[list[nn.Module], list[tuple[nn.Module, str]]]:
+    """The modules of a part, and the parameters it reads directly, as owner and name."""
+    loose = [name.rpartition(".") for name in part.parameters]
+    return [holder.get_submodule(name) for name in part.modules], [(holder.get_submodule(o), n) for o, _, n in loose]
 
 
 def gate_name(i: int) -> str:

@@ -2,29 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 BATCH = 2
+T = TypeVar("T")
 
 
 class Example:
     """The arguments of one call of a network, with a batch size that can be changed."""
 
     def __init__(self, given: Any) -> None:
+        self.args: tuple[Any, ...] = ()
+        self.kwargs: dict[str, Any] = {}
         if isinstance(given, dict):
-            self.args, self.kwargs = (), dict(given)
+            self.kwargs = dict(given)
         elif isinstance(given, tuple | list):
-            self.args, self.kwargs = tuple(given), {}
+            self.args = tuple(given)
         elif isinstance(given, Tensor):
-            self.args, self.kwargs = (given,), {}
+            self.args = (given,)
         else:
             raise TypeError(
-                f"example= takes a tensor, a tuple of arguments or a dict of keyword arguments, not {type(given).__name__}"
+                "example= takes a tensor, a tuple of arguments or a dict of keyword arguments, "
+                f"not {type(given).__name__}"
             )
 
     @property
@@ -49,36 +53,27 @@ class Example:
         return copied
 
 
-def example_for(net: nn.Module, given: Any = None) -> Example:
-    """The given example, or the first guess from the network's own configuration and layers that it accepts."""
+def accepted(net: nn.Module, given: Any, use: Callable[[Example], T]) -> T:
+    """`use` on the given example, or on the first guess, from the network's configuration and layers, that it takes."""
     if given is not None:
-        return Example(given)
+        example = Example(given)
+        try:
+            return use(example)
+        except Exception as error:
+            raise ValueError(
+                f"{type(net).__name__} does not take this example: {type(error).__name__}: {error}"
+            ) from error
     tried = []
     for guess in _guesses(_unwrapped(net)):
-        example = Example(guess)
         try:
-            run(net, example)
+            return use(Example(guess))
         except Exception as error:
             tried.append(f"{_describe(guess)}: {type(error).__name__}")
-        else:
-            return example
     raise ValueError(
         f"no input could be worked out for {type(net).__name__}"
         + (f" (tried {'; '.join(tried)})" if tried else "")
         + ": pass example=, a batch that it takes (a tensor, a tuple, or a dict of keyword arguments)"
     )
-
-
-@torch.no_grad()
-def run(net: nn.Module, example: Example) -> Any:
-    """Call the network in eval mode without a graph, and leave modes as they were."""
-    modes = [(module, module.training) for module in net.modules()]
-    net.eval()
-    try:
-        return net(*example.args, **example.kwargs)
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _unwrapped(net: nn.Module) -> nn.Module:

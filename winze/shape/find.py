@@ -10,14 +10,14 @@ from torch import nn
 
 from winze.depth import Place
 from winze.shape.capture import Capture, CapturedJunction
-from winze.shape.example import Example, example_for
+from winze.shape.example import Example, accepted
 from winze.shape.junction import Junction, describe
 from winze.shape.sums import Sum
 from winze.shape.survey import Record, Survey, survey
 
 
 class Junctions(list[Junction]):
-    """Junctions in depth order; printed, a table. `unread` names the modules whose forward could not be read, and why."""
+    """Junctions in depth order; printed, a table. `unread` names modules whose forward could not be read, and why."""
 
     def __init__(self, found: Iterable[Junction], unread: dict[str, str] | None = None) -> None:
         super().__init__(found)
@@ -29,8 +29,8 @@ class Junctions(list[Junction]):
         header = ("index", "name", "shortcut", "rule", "branch holds")
         rows = [(str(j.place.index), j.place.name, j.kind, str(j.rule), j.holds) for j in self]
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header) - 1)]
-        lines = ["  ".join([*(c.ljust(w) for c, w in zip(row, widths, strict=False)), row[-1]]) for row in [header, *rows]]
-        return "\n".join(lines)
+        padded = [[c.ljust(w) for c, w in zip(row, [*widths, 0], strict=True)] for row in [header, *rows]]
+        return "\n".join("  ".join(cells) for cells in padded)
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def junctions(net: nn.Module, example: Any = None) -> Junctions:
     """
     natives = [m for m in net.modules() if isinstance(m, Junction)]
     try:
-        return discover(net, example_for(net, example)).junctions
+        return discover(net, example).junctions
     except ValueError:
         if example is not None or not natives:
             raise
@@ -88,9 +88,9 @@ def capture_of(module: nn.Module) -> Capture | None:
     return owner if isinstance(owner, Capture) else None
 
 
-def discover(net: nn.Module, example: Example) -> Discovery:
+def discover(net: nn.Module, given: Any = None) -> Discovery:
     """Run the network in both modes, each with its own batch size, and put its junctions in execution order."""
-    evaluating = survey(net, example, training=False)
+    example, evaluating = accepted(net, given, lambda example: (example, survey(net, example, training=False)))
     try:
         training = survey(net, example.with_batch(example.batch + 1), training=True)
     except Exception:

@@ -43,7 +43,7 @@ class Junction(nn.Module):
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
         def shortcut() -> Tensor:
-            return x if self.shortcut is None else self.shortcut(x)  # type: ignore[no-any-return]
+            return x if self.shortcut is None else self.shortcut(x)
 
         def run(stream: Tensor, *rest: Any) -> Any:
             return self.branch(stream, *rest, **kwargs)
@@ -74,11 +74,11 @@ def describe(modules: list[nn.Module]) -> str:
     return ", ".join(f"{n} {name}" for name, n in counts.items()) or "no layers"
 
 
-def _explained(error: RuntimeError, junction: Junction, shortcut: Shortcut, branch: Branch) -> RuntimeError:
+def _explained(error: RuntimeError, junction: Junction, shortcut: Shortcut, branch: Branch) -> Exception:
     if "must match the size" not in str(error):
         return error
     left, right = tuple(shortcut().shape), tuple(branch().shape)
-    return ValueError(  # type: ignore[return-value]
+    return ValueError(
         f"junction {junction.place.name!r}: the shortcut is {left} but the branch gives {right}; "
         "put a projection on the shortcut, or make the branch keep the shape"
     )

@@ -75,13 +75,13 @@ def with_zero_gradients(value: Tensor, parameters: Iterable[nn.Parameter]) -> Te
     learning = [p for p in parameters if p.requires_grad]
     if not learning or not torch.is_grad_enabled():
         return value
-    result: Tensor = _ZeroGradients.apply(value, *learning)  # type: ignore[no-untyped-call]
+    result: Tensor = _ZeroGradients.apply(value, *learning)
     return result
 
 
 def with_gradient_where(mask: Tensor, value: Tensor) -> Tensor:
     """`value`, whose gradient is multiplied by `mask`."""
-    result: Tensor = _MaskedGradient.apply(value, mask)  # type: ignore[no-untyped-call]
+    result: Tensor = _MaskedGradient.apply(value, mask)
     return result
 
 

@@ -30,10 +30,10 @@ class Moment:
         assert self.alternation is not None
         return self.alternation.keep(self.row, samples)
 
-    def kept_whole(self) -> bool:
+    def kept_whole(self, samples: int) -> bool:
         """The one coin of this junction, where the whole batch shares it."""
         assert self.alternation is not None
-        return self.alternation.kept_whole(self.row)
+        return self.alternation.kept_whole(self.row, samples)
 
     def parted(self, samples: int) -> tuple[Tensor, Tensor]:
         """The kept and the dropped samples, as two indices."""

@@ -57,8 +57,8 @@ class ResidualDropPath(Rule):
         return self._dense(stream, branch)
 
     def _dense(self, stream: Tensor, branch: Branch) -> Tensor:
-        assert branch.keep is not None
-        keep = branch.keep
+        keep = branch.coin if self.mask == "batch" else branch.keep
+        assert keep is not None
         if branch.stage == 2 and self.frozen == "weights":
             frozen, value = branch(frozen=True), branch()
             return stream + torch.where(branch.spread(keep, value).bool(), frozen, value)

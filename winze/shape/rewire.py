@@ -11,8 +11,7 @@ from torch import nn
 
 from winze.depth import Place
 from winze.shape.capture import Capture, CapturedJunction, gate_name
-from winze.shape.example import example_for
-from winze.shape.find import Discovery, Site, branch_modules, capture_of, discover
+from winze.shape.find import Discovery, branch_modules, capture_of, discover
 from winze.shape.junction import Junction
 from winze.shape.plans import CaptureError, make_plan, plan_of, scales_between
 from winze.shape.rule import Rule
@@ -35,7 +34,7 @@ def rewire(
     junctions picked; a callable `Place -> rule` over all. Parameters keep their `state_dict` keys. On an error nothing
     has changed.
     """
-    found = discover(net, example_for(net, example))
+    found = discover(net, example)
     if not found.junctions:
         raise CaptureError(_nothing_found(net, found))
     picked = _pick(found, where)
@@ -66,7 +65,7 @@ def _pick(found: Discovery, where: Where | None) -> list[Junction]:
     if not picked:
         names = [j.place.name for j in found.junctions]
         near = difflib.get_close_matches(str(where), names, n=3, cutoff=0.0)
-        raise ValueError(f"where={where!r} picks none of the {len(names)} junctions; the nearest names: {', '.join(near)}")
+        raise ValueError(f"where={where!r} picks none of {len(names)} junctions; the nearest names: {', '.join(near)}")
     return picked
 
 
@@ -117,11 +116,11 @@ def _hang(junction: Junction, gate: nn.Module | None) -> None:
     if not isinstance(junction, CapturedJunction):
         junction.gate = gate
         return
-    holder, name = junction.holder, gate_name(junction.i)
+    name = gate_name(junction.i)
     if gate is not None:
-        holder.add_module(name, gate)
-    elif name in holder._modules and isinstance(junction, CapturedJunction) and capture_of(holder) is not None:
-        del holder._modules[name]
+        junction.holder.add_module(name, gate)
+    elif capture_of(junction.holder) is not None:
+        junction.holder._modules.pop(name, None)
 
 
 def _captures(found: Discovery, chosen: dict[Junction, Any]) -> list[Capture]:
@@ -131,7 +130,7 @@ def _captures(found: Discovery, chosen: dict[Junction, Any]) -> list[Capture]:
         assert isinstance(junction, CapturedJunction)
         holders.setdefault(site.holder, []).append(junction)
     touched = {found.sites[j].holder for j in chosen if j in found.sites}
-    return [_capture(found, holder, sorted(js, key=lambda j: j.i)) for holder, js in holders.items() if holder in touched]
+    return [_capture(found, h, sorted(own, key=lambda j: j.i)) for h, own in holders.items() if h in touched]
 
 
 def _capture(found: Discovery, holder: nn.Module, own: list[CapturedJunction]) -> Capture:
@@ -171,6 +170,3 @@ def _nothing_found(net: nn.Module, found: Discovery) -> str:
             "Pass example= with a batch that the network takes, or write the sum with a native winze.Junction"
         )
     return message
-
-
-__all__ = ["CaptureError", "Site", "rewire"]

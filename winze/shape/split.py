@@ -94,7 +94,9 @@ def _cut(graph: fx.Graph, join: fx.Node, i: int, residual: Sum, moved: dict[fx.N
     overwritten = any(total in user.meta.get("mutates", ()) for user in total.users)
     with graph.inserting_before(total):
         joined = graph.call_function(_join, (join, i, tuple(shortcut_inputs), tuple(branch_inputs)))
-        results = [graph.call_function(operator.getitem, (joined, k)) for k in range(1 + len(sides))] if sides else [joined]
+        results = [joined]
+        if sides:
+            results = [graph.call_function(operator.getitem, (joined, k)) for k in range(1 + len(sides))]
     joined.meta.update(tensor=not sides, holds_tensors=bool(sides), shape=total.meta["shape"])
     for old, new in zip([total, *sides], results, strict=True):
         moved[old] = new

@@ -1,9 +1,9 @@
 """Which sums of a forward join a shortcut to its branch, told from the graph alone.
 
 A sum is residual where one operand, the *shortcut*, is the stream itself or a short way from it (reshaping, pooling, a
-norm, one or two pointwise or depthwise layers), and the stream reaches the other operands, the *branch*, through learned layers. Sums with
-position embeddings, biases and masks (which do not come from the stream), rotary sums (nothing learned on the way),
-parallel layers (none of them short) and fusions of resolutions are none.
+norm, one or two pointwise or depthwise layers), and the stream reaches the other operands, the *branch*, through
+learned layers. Sums with position embeddings, biases and masks (which do not come from the stream), rotary sums
+(nothing learned on the way), parallel layers (none of them short) and fusions of resolutions are none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx, nn
+from torch.nn.modules.conv import _ConvNd
 
 ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
@@ -75,7 +76,7 @@ class Reading:
 
     @cached_property
     def open_sums(self) -> bool:
-        """Whether it adds two streams that a caller hands in, so that the caller's forward may hold the residual sum."""
+        """Whether it adds two streams that a caller hands in: the caller's forward may hold the residual sum."""
         return any(
             is_sum(node)
             and len(self._origins(node)) > 1
@@ -123,7 +124,9 @@ class Reading:
         node: fx.Node | None = shortcut
         while node is not None:
             reached = [other for other in others if node in self.ancestors[other]]
-            if reached and any(self._learned_between(node, other) for other in reached):
+            if reached:
+                if not any(self._learned_between(node, other) for other in reached):
+                    return None
                 length = self._length(shortcut, node)
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
                 resampled = any(self._resamples(n) for o in reached for n in self._between(node, o) | {o})
@@ -237,12 +240,14 @@ def _name(node: fx.Node) -> str:
 
 
 def _weights(module: nn.Module) -> list[torch.Tensor]:
-    """The weight arrays of the layers inside: everything learned with at least two axes that are not 1."""
-    return [p for p in module.parameters() if sum(size > 1 for size in p.shape) > 1 or _is_kernel(p)]
-
-
-def _is_kernel(parameter: torch.Tensor) -> bool:
-    return parameter.ndim > 2 and parameter.shape[2:].numel() > 1
+    """The weight arrays of the layers inside: kernels of convolutions, and whatever else has two axes that are not 1."""
+    found = []
+    for part in module.modules():
+        for parameter in part.parameters(recurse=False):
+            wide = sum(size > 1 for size in parameter.shape) > 1
+            if wide or (isinstance(part, _ConvNd) and parameter.ndim > 1):
+                found.append(parameter)
+    return found
 
 
 def _resamples(module: nn.Module) -> bool:

@@ -14,7 +14,7 @@ from winze.shape.capture import Capture
 from winze.shape.example import Example
 from winze.shape.junction import Junction
 from winze.shape.sums import Reading, Sum
-from winze.shape.trace import Recorder, Untraceable, next_tick, where_it_failed
+from winze.shape.trace import Recorder, UntraceableError, next_tick, where_it_failed
 
 
 @dataclass
@@ -93,8 +93,8 @@ def own_forward(module: nn.Module) -> Callable[..., Any]:
     """The forward that the module had before any of ours."""
     installed = vars(module).get("forward")
     if installed is None or isinstance(getattr(installed, "__self__", None), Capture):
-        return type(module).forward.__get__(module)  # type: ignore[no-any-return]
-    return getattr(installed, "winze_original", installed)  # type: ignore[no-any-return]
+        return type(module).forward.__get__(module)
+    return getattr(installed, "winze_original", installed)
 
 
 @contextmanager
@@ -155,7 +155,7 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
             record, output = _read_once(module, args, kwargs, result)
         except Exception as error:
             at = where_it_failed(error, original)
-            reason = str(error) if isinstance(error, Untraceable) else f"{type(error).__name__}: {error}"
+            reason = str(error) if isinstance(error, UntraceableError) else f"{type(error).__name__}: {error}"
             result.records[module] = Record(reason=f"{at}: {reason}")
             return original(*args, **kwargs)
         result.records[module] = record

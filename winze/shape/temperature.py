@@ -37,7 +37,7 @@ class Temperature(nn.Module):
 
     def forward(self, logits: Tensor) -> Tensor:
         if not self.follows_norm:
-            return logits / self.temperature.to(logits.dtype)
+            return logits / self.temperature
         if logits.ndim != 2:
             raise ValueError(f'Temperature("norm") takes logits of shape [sample, class], got {tuple(logits.shape)}')
         return logits / (torch.linalg.matrix_norm(logits) / math.sqrt(len(logits)))

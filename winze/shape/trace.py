@@ -32,7 +32,7 @@ def next_tick() -> int:
     return next(_ticks)
 
 
-class Untraceable(Exception):
+class UntraceableError(Exception):
     """This forward does something that cannot be written down as a graph."""
 
 
@@ -76,7 +76,7 @@ class Traced(fx.Proxy):
     def __iter__(self) -> Iterator[Any]:
         if isinstance(self.value, dict):
             return iter(self.value)
-        return (self[i] for i in range(len(self)))
+        return (self.tracer.create_proxy("call_function", operator.getitem, (self, i), {}) for i in range(len(self)))
 
     def __setitem__(self, item: Any, value: Any) -> None:
         self.tracer.create_proxy("call_function", set_item, (self, item, value), {})
@@ -147,7 +147,7 @@ class Recorder(TracerBase):
         node.meta["mutates"] = [t.node for t in touched]
         for traced in touched:
             if traced.value is not value:
-                raise Untraceable(f"{target} changes a tensor in place and returns another")
+                raise UntraceableError(f"{target} changes a tensor in place and returns another")
             traced.node = node
         return self._traced(node, value)
 
@@ -158,7 +158,7 @@ class Recorder(TracerBase):
             return getattr(args[0], target)(*args[1:], **kwargs)
         if kind == "call_module":
             return self.root.get_submodule(target)(*args, **kwargs)
-        raise Untraceable(f"an operation of kind {kind}")
+        raise UntraceableError(f"an operation of kind {kind}")
 
     def create_arg(self, a: Any) -> Any:
         if isinstance(a, Tensor):
@@ -182,7 +182,7 @@ class Recorder(TracerBase):
     def call_module(self, module: nn.Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         path = self.paths.get(id(module))
         if path is None:
-            raise Untraceable(f"it calls a {type(module).__name__} that is not one of its children")
+            raise UntraceableError(f"it calls a {type(module).__name__} that is not one of its children")
         result = self.create_proxy("call_module", path, args, kwargs)
         if not self.inline(module):
             return result
@@ -201,7 +201,7 @@ class Recorder(TracerBase):
     def bind(self, traced: Traced) -> Any:
         """The plain number behind a size; the graph now holds for these shapes only."""
         if isinstance(traced.value, Tensor) or traced.node.target == "item":
-            raise Untraceable("its control flow depends on the values in a tensor")
+            raise UntraceableError("its control flow depends on the values in a tensor")
         self.bound[traced.node.name] = traced.value
         return traced.value
 
@@ -283,7 +283,7 @@ def _patched() -> Iterator[None]:
         def traced_getattr(module: nn.Module, name: str) -> Any:
             found = getattribute(module, name)
             recorder = _active()
-            return recorder.attribute(found) if recorder is not None and _isinstance(found, Tensor) else found
+            return recorder.attribute(found) if recorder is not None and isinstance(found, Tensor) else found
 
         def traced_isinstance(item: Any, classes: Any) -> bool:
             if type(item) is Traced and _active() is not None:
@@ -298,7 +298,7 @@ def _patched() -> Iterator[None]:
 
         nn.Module.__call__ = traced_call  # type: ignore[method-assign]
         nn.Module.__getattr__ = traced_getattr  # type: ignore[method-assign]
-        builtins.isinstance = traced_isinstance  # type: ignore[assignment]
+        builtins.isinstance = traced_isinstance
         for cls in entered:
             cls.__enter__ = traced_enter  # type: ignore[method-assign]
         _state.patched = True
