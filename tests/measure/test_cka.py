@@ -161,6 +161,14 @@ def test_constant_places_read_nan_on_the_diagonal_too_and_leave_the_others_alone
     assert "constant" in accumulator.notes()[3]
 
 
+def test_a_place_that_varies_by_rounding_only_has_no_hsic_at_all() -> None:
+    still = torch.full((200, 4), 3.0)
+    still[::2] = torch.nextafter(still[::2], torch.tensor(4.0))
+    accumulator = gathered([*places(), still], [50] * 4)
+    assert accumulator.hsic()[3].tolist() == [0.0] * 4
+    assert "constant" in accumulator.notes()[3]
+
+
 def test_broken_samples_mark_their_place_and_leave_the_others_alone() -> None:
     xs = places()
     xs[1][7, 0] = torch.inf

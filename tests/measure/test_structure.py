@@ -22,6 +22,20 @@ def test_full_collapse_reads_zero_by_every_sign() -> None:
     assert list(signs) == pytest.approx([0] * 5, abs=1e-12)
 
 
+def test_full_collapse_of_unbalanced_classes_reads_zero_too() -> None:
+    x, y, weight = simplex()
+    signs = measure.neural_collapse(torch.cat([x, x[:1].repeat(9, 1)]), torch.cat([y, y[:1].repeat(9)]), weight)
+    assert list(signs[:4]) == pytest.approx([0] * 4, abs=1e-12)
+
+
+def test_the_nearest_mean_is_nearest_by_distance_and_has_samples() -> None:
+    x, y = features(offset=3.0), labels() + 1
+    moments = measure.Moments.of(x, y)
+    means = torch.stack([x[y == c].double().mean(0) for c in range(1, 6)])
+    want = torch.cdist(x.double(), means).argmin(1) + 1
+    assert measure.nearest_mean(x, moments).tolist() == want.tolist()
+
+
 def test_nc3_is_four_for_a_classifier_that_points_the_other_way() -> None:
     x, y, weight = simplex()
     assert measure.neural_collapse(x, y, -weight).nc3 == pytest.approx(4)
