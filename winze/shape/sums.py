@@ -140,7 +140,8 @@ class Reading:
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.root.get_submodule(str(node.target))) else None
-        return inputs[0] if _name(node) in CHEAP or node.op == "output" else None
+        offset = node.target in ADDS and data_inputs(node) == inputs
+        return inputs[0] if offset or _name(node) in CHEAP else None
 
     def _comes_from_input(self, node: fx.Node) -> bool:
         return any(a.op == "placeholder" and a.name != "constants" for a in self.ancestors[node] | {node})
@@ -240,8 +241,8 @@ def _name(node: fx.Node) -> str:
 
 
 def _weights(module: nn.Module) -> list[torch.Tensor]:
-    """The weight arrays of the layers inside: kernels of convolutions, and whatever else has two axes that are not 1."""
-    found = []
+    """The weight arrays of the layers inside: kernels of convolutions, and what else has two axes that are not 1."""
+    found: list[torch.Tensor] = []
     for part in module.modules():
         for parameter in part.parameters(recurse=False):
             wide = sum(size > 1 for size in parameter.shape) > 1
