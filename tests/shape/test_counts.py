@@ -65,14 +65,37 @@ SLOW = {
     """,
 }
 # these take images of their own size only
-WHOLE = """
-    cait_xxs24_224 coatnet_pico_rw_224 coatnext_nano_rw_224 convit_tiny deit3_small_patch16_224
-    deit_tiny_distilled_patch16_224 deit_tiny_patch16_224 efficientformer_l1 efficientformerv2_s0 efficientvit_m0
-    gmixer_12_224 gmlp_ti16_224 hiera_tiny_224 levit_128s levit_conv_128s mixer_s32_224 mvitv2_tiny pit_ti_224
-    resmlp_12_224 swin_tiny_patch4_window7_224 test_vit3 tnt_s_patch16_224 visformer_tiny vit_b_16
-    vit_small_patch16_224 vit_srelpos_small_patch16_224 vit_tiny_patch16_224 vit_tiny_patch16_384
-    vit_tiny_r_s16_p8_224
-""".split()
+WHOLE = {
+    "cait_xxs24_224",
+    "coatnet_pico_rw_224",
+    "coatnext_nano_rw_224",
+    "convit_tiny",
+    "deit3_small_patch16_224",
+    "deit_tiny_distilled_patch16_224",
+    "deit_tiny_patch16_224",
+    "efficientformer_l1",
+    "efficientformerv2_s0",
+    "efficientvit_m0",
+    "gmixer_12_224",
+    "gmlp_ti16_224",
+    "hiera_tiny_224",
+    "levit_128s",
+    "levit_conv_128s",
+    "mixer_s32_224",
+    "mvitv2_tiny",
+    "pit_ti_224",
+    "resmlp_12_224",
+    "swin_tiny_patch4_window7_224",
+    "test_vit3",
+    "tnt_s_patch16_224",
+    "visformer_tiny",
+    "vit_b_16",
+    "vit_small_patch16_224",
+    "vit_srelpos_small_patch16_224",
+    "vit_tiny_patch16_224",
+    "vit_tiny_patch16_384",
+    "vit_tiny_r_s16_p8_224",
+}
 
 
 def chosen(lists: dict[str, str]) -> list[tuple[str, str]]:

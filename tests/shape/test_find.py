@@ -214,8 +214,9 @@ class Case:
 
 
 @st.composite
-def cases(draw: st.DrawFn, pieces: dict[str, Any], shape: tuple[int, ...]) -> Case:
+def cases(draw: st.DrawFn, kind: str) -> Case:
     """A network of one to three blocks and steps of its own, in which each forward takes zero to three steps."""
+    pieces, shape = (IMAGES, (C, SIDE, SIDE)) if kind == "images" else (TOKEN_PIECES, (TOKENS, C))
     step = st.tuples(st.sampled_from(sorted(pieces)), st.integers(0, len(SUMS) - 1))
     blocks = draw(st.lists(st.lists(step, min_size=1, max_size=3), min_size=1, max_size=3))
     own = draw(st.lists(step, max_size=2))
@@ -238,9 +239,7 @@ def cases(draw: st.DrawFn, pieces: dict[str, Any], shape: tuple[int, ...]) -> Ca
     return Case(net, example, planted, "\n".join([*source, f"net:\n{whole}"]))
 
 
-IMAGE_CASES = cases(IMAGES, (C, SIDE, SIDE))
-TOKEN_CASES = cases(TOKEN_PIECES, (TOKENS, C))
-BOTH = st.one_of(IMAGE_CASES, TOKEN_CASES)
+BOTH = st.one_of(cases("images"), cases("tokens"))
 
 
 def found_in(net: nn.Module, *example: Tensor) -> list[tuple[str, str]]:
