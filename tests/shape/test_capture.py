@@ -78,6 +78,8 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
 LIGHT = ["tiny", "encoder"]
 each = pytest.mark.parametrize("name", NETWORKS)
 light = pytest.mark.parametrize("name", LIGHT)
+# the compiler itself looks at the gradients of tensors that have none, and says so
+compiling = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor")
 
 
 def photos(batch: int = 2, side: int = 32) -> Tensor:
@@ -192,6 +194,7 @@ def test_another_type_is_taken_after_rewiring(name: str) -> None:
 
 
 @light
+@compiling
 def test_a_compiled_network_gives_the_same_numbers(name: str) -> None:
     torch._dynamo.reset()
     untouched, net = pair(name)
@@ -202,6 +205,7 @@ def test_a_compiled_network_gives_the_same_numbers(name: str) -> None:
 
 
 @light
+@compiling
 def test_a_compiled_network_is_not_compiled_for_ever(name: str) -> None:
     torch._dynamo.reset()
     _, net = pair(name)
@@ -217,6 +221,7 @@ def test_a_compiled_network_is_not_compiled_for_ever(name: str) -> None:
 
 
 @light
+@compiling
 def test_a_rule_shows_in_the_compiled_network(name: str) -> None:
     torch._dynamo.reset()
     net = winze.rewire(NETWORKS[name](), NoShortcut(), example=photos()).eval()

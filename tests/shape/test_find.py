@@ -140,8 +140,8 @@ TOKEN_DECOYS = {
     "mask argument": Decoy("x = mask + x"),
     "relative bias": Decoy(
         "q, k, v = self.a@(x).chunk(3, -1)\n"
-        "w = q @ k.transpose(1, 2) + self.bias@.expand(x.shape[0], -1, -1)\n"
-        "x = self.b@(w.softmax(-1) @ v)",
+        "w = q.matmul(k.transpose(1, 2)) + self.bias@.expand(x.shape[0], -1, -1)\n"
+        "x = self.b@(w.softmax(-1).matmul(v))",
         {"a@": lambda: nn.Linear(C, 3 * C), "b@": lambda: nn.Linear(C, C), "bias@": lambda: parameter(TOKENS, TOKENS)},
     ),
     "rotary sum": Decoy(
@@ -152,7 +152,7 @@ TOKEN_DECOYS = {
         "q = self.a@(x)\n"
         "r = torch.cat([-q[..., C // 2 :], q[..., : C // 2]], -1)\n"
         "q = q * self.cos@ + r * self.sin@\n"
-        "x = (q @ x.transpose(1, 2)).softmax(-1) @ self.b@(x)",
+        "x = q.matmul(x.transpose(1, 2)).softmax(-1).matmul(self.b@(x))",
         {
             "a@": lambda: nn.Linear(C, C),
             "b@": lambda: nn.Linear(C, C),
