@@ -1,0 +1,25 @@
+"""Compare compiled with eager steps of the readings of ResidualDropPath; run by test_alternation.py."""
+
+import sys
+
+import torch
+from nets import CASES, rewired, take_step
+
+import winze
+
+RUNS = [("native mlp", frozen, mask) for frozen in ("output", "weights") for mask in ("sample", "batch")]
+RUNS += [("foreign transformer", "output", "batch"), ("foreign transformer", "weights", "sample")]
+
+for name, frozen, mask in RUNS:
+    torch._dynamo.reset()
+    case = CASES[name]
+    net = rewired(case, winze.ResidualDropPath(0.5, "constant", frozen=frozen, mask=mask))
+    alternate = winze.Alternation(net, rows=6)
+    compiled = torch.compile(net, backend="aot_eager")
+    for stage in (1, 2):
+        eager, fast = take_step(net, case.batch()), take_step(compiled, case.batch())
+        torch.testing.assert_close(fast.output, eager.output, rtol=1e-12, atol=1e-12)
+        gradients = [list(step.gradients.values()) for step in (fast, eager)]
+        torch.testing.assert_close(*gradients, rtol=1e-12, atol=1e-12)
+        sys.stdout.write("same\n" if alternate.stage == stage else "wrong stage\n")
+        alternate.step()

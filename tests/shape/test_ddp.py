@@ -1,0 +1,31 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from ddp_worker import SAMPLES, rule, train
+from nets import WITHOUT_BATCHNORM, rewired
+
+RUNS = [("foreign transformer", "sample"), ("native mlp", "batch")]
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize(("name", "mask"), RUNS)
+def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path, name, mask):
+    worker = str(Path(__file__).with_name("ddp_worker.py"))
+    command = [sys.executable, worker, str(tmp_path), name, mask]
+    processes = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    try:
+        errors = [process.communicate(timeout=120)[1] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], errors
+    ranks = [torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
+    net = rewired(WITHOUT_BATCHNORM[name], rule(mask))
+    whole = train(net, net, WITHOUT_BATCHNORM[name].batch(2 * SAMPLES))
+    slices = [torch.cat(pair, 1) for pair in zip(*(rank["masks"] for rank in ranks), strict=True)]
+    torch.testing.assert_close(slices, whole)
+    for rank in ranks:
+        torch.testing.assert_close(rank["net"], net.state_dict(), rtol=1e-10, atol=1e-10)
