@@ -93,7 +93,7 @@ class Alternation:
             "steps": self._steps,
             "rows": self.rows,
             "generator": self._generator.get_state(),
-            "table": None if self._table is None else self._table.cpu(),
+            "table": None if self._table is None else self._table.to("cpu", copy=True),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -129,7 +129,7 @@ class Alternation:
             self._table.copy_(table)
             self._order.copy_(order)
         else:
-            self._table, self._order = table.to(self._device), order.to(self._device)
+            self._table, self._order = table.to(self._device, copy=True), order.to(self._device)
 
     def _watch(self, net: nn.Module) -> None:
         """Notice an optimiser that steps this network while nobody steps the alternation."""

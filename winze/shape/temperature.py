@@ -40,7 +40,8 @@ class Temperature(nn.Module):
             return logits / self.temperature
         if logits.ndim != 2:
             raise ValueError(f'Temperature("norm") takes logits of shape [sample, class], got {tuple(logits.shape)}')
-        return logits / (torch.linalg.matrix_norm(logits) / math.sqrt(len(logits)))
+        precise = torch.promote_types(logits.dtype, torch.float32)  # in half precision the norm may overflow
+        return logits / (torch.linalg.vector_norm(logits, dtype=precise) / math.sqrt(len(logits)))
 
     def step(self) -> None:
         """Count one training step; a schedule sets the next temperature."""
