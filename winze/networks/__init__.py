@@ -1,0 +1,8 @@
+"""Networks: our own, those of timm and torchvision by name, and weights from files."""
+
+from winze.networks.errors import NetworkError
+from winze.networks.mlp import MLP, ResidualMLP
+from winze.networks.named import SYNTAX, build
+from winze.networks.weights import load_weights, read_weights
+
+__all__ = ["MLP", "SYNTAX", "NetworkError", "ResidualMLP", "build", "load_weights", "read_weights"]

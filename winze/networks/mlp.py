@@ -1,0 +1,80 @@
+"""Multilayer perceptrons: the plain one with a tunnel, and one whose every layer is a junction."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal
+
+from torch import Tensor, nn
+
+from winze.networks.errors import NetworkError
+from winze.shape import Junction
+
+Norm = Literal["none", "layer", "batch"]
+NORMS: dict[str, type[nn.Module]] = {"none": nn.Identity, "layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
+
+
+class MLP(nn.Module):
+    """MLP-k: k hidden layers and a linear output; whatever comes in is flattened.
+
+        h_0 = x,   h_l = relu(W_l h_{l-1} + b_l),   logits = W_out h_k + b_out
+
+    Weights start as Kaiming's for ReLU, so that eight layers train without normalisation; biases start at zero.
+    Masarczyk et al., 2023, arXiv 2305.19753 (there: 3072 inputs, width 1024, k = 6 to 12).
+    """
+
+    def __init__(self, inputs: int = 3072, width: int = 1024, depth: int = 8, classes: int = 10) -> None:
+        super().__init__()
+        _check(inputs=inputs, width=width, depth=depth, classes=classes)
+        sizes = [inputs] + [width] * depth
+        self.layers = nn.Sequential(*(_layer(a, b) for a, b in pairwise(sizes)))
+        self.output = _linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.layers(x.flatten(1)))
+
+
+class ResidualMLP(nn.Module):
+    """A residual MLP: an input layer, `depth` junctions, a linear output; whatever comes in is flattened.
+
+        h_0 = relu(W_in x + b_in),   h_l = h_{l-1} + relu(W_l norm(h_{l-1}) + b_l),   logits = W_out h_L + b_out
+
+    `norm` is "none", "layer" or "batch". The residual layers keep PyTorch's own start, whose small weights let the
+    stream pass at first; its shortcuts are winze's own, so that every rule fits.
+    """
+
+    def __init__(
+        self, inputs: int = 3072, width: int = 1024, depth: int = 12, classes: int = 10, norm: Norm = "none"
+    ) -> None:
+        super().__init__()
+        _check(inputs=inputs, width=width, depth=depth, classes=classes)
+        if norm not in NORMS:
+            raise NetworkError(f"norm is one of {', '.join(map(repr, NORMS))}, not {norm!r}")
+        self.input = _layer(inputs, width)
+        self.layers = nn.Sequential(*(Junction(_residual_branch(width, norm)) for _ in range(depth)))
+        self.output = _linear(width, classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.output(self.layers(self.input(x.flatten(1))))
+
+
+def _residual_branch(width: int, norm: Norm) -> nn.Sequential:
+    before = [] if norm == "none" else [NORMS[norm](width)]
+    return nn.Sequential(*before, nn.Linear(width, width), nn.ReLU())
+
+
+def _layer(inputs: int, width: int) -> nn.Sequential:
+    return nn.Sequential(_linear(inputs, width), nn.ReLU())
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+def _check(**sizes: int) -> None:
+    for name, size in sizes.items():
+        if size < 1:
+            raise NetworkError(f"{name} must be at least 1, got {size}")
