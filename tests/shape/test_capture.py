@@ -195,6 +195,7 @@ def test_another_type_is_taken_after_rewiring(name: str) -> None:
 
 @light
 @compiling
+@pytest.mark.slow
 def test_a_compiled_network_gives_the_same_numbers(name: str) -> None:
     torch._dynamo.reset()
     untouched, net = pair(name)
@@ -206,6 +207,7 @@ def test_a_compiled_network_gives_the_same_numbers(name: str) -> None:
 
 @light
 @compiling
+@pytest.mark.slow
 def test_a_compiled_network_is_not_compiled_for_ever(name: str) -> None:
     torch._dynamo.reset()
     _, net = pair(name)
@@ -222,6 +224,7 @@ def test_a_compiled_network_is_not_compiled_for_ever(name: str) -> None:
 
 @light
 @compiling
+@pytest.mark.slow
 def test_a_rule_shows_in_the_compiled_network(name: str) -> None:
     torch._dynamo.reset()
     net = winze.rewire(NETWORKS[name](), NoShortcut(), example=photos()).eval()
