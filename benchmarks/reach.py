@@ -31,7 +31,7 @@ from timing import RESULTS, machine, save
 from torch import nn
 
 import winze
-from winze.shape.example import example_for
+from winze.shape.find import discover
 
 COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
 LIMIT = 600
@@ -96,7 +96,11 @@ def _size(name: str) -> int:
 
 
 def _family(entry: dict[str, Any]) -> str:
-    return str(entry["network"]).rstrip("0123456789_").split("_")[0] if entry["source"] == "torchvision" else "transformers"
+    return (
+        str(entry["network"]).rstrip("0123456789_").split("_")[0]
+        if entry["source"] == "torchvision"
+        else "transformers"
+    )
 
 
 def in_its_own_process(entry: dict[str, Any]) -> dict[str, Any]:
@@ -134,13 +138,12 @@ def measure(entry: dict[str, Any]) -> dict[str, Any]:
     row = blank(entry)
     try:
         net = build(entry)
-        example = example_for(net)
         start = time.perf_counter()
-        found = winze.junctions(net, example.kwargs or example.args)
+        found = discover(net)
         row["seconds"] = round(time.perf_counter() - start, 2)
-        row["junctions"] = len(found)
-        if found:
-            given = example.kwargs or example.args
+        row["junctions"] = len(found.junctions)
+        if found.junctions:
+            given = found.example.kwargs or found.example.args
             row["identical"] = identical(net, given)
             row["rules"] = {name: attempt(lambda r=rule: train(net, r(), given)) for name, rule in RULES.items()}
             row["export"] = attempt(lambda: export(net, given))
@@ -185,7 +188,9 @@ def identical(net: nn.Module, given: Any) -> bool:
         (a, ga), (b, gb) = results
         if not all(map(torch.equal, a, b)):
             return False
-        if not all((g is None) == (h is None) and (g is None or torch.equal(g, h)) for g, h in zip(ga, gb, strict=True)):
+        if not all(
+            (g is None) == (h is None) and (g is None or torch.equal(g, h)) for g, h in zip(ga, gb, strict=True)
+        ):
             return False
     return True
 

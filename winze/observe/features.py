@@ -1,0 +1,58 @@
+"""From what a module puts out to one row of features a sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn import functional as F
+
+Pool = str | int
+POOLS = ("mean", "flatten", "token")
+LAYOUTS = {"BC": 1, "BCL": 1, "BLC": 2, "BCHW": 1, "BHWC": 3}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a tensor lies: which axis holds channels, and how many of its rows belong to one sample."""
+
+    channels: int
+    scale: int = 1
+
+
+def check_pool(pool: Pool) -> None:
+    """Raise unless it is a way of pooling."""
+    grid = isinstance(pool, int) and not isinstance(pool, bool) and pool >= 1
+    if not grid and pool not in POOLS:
+        raise ValueError(f"pool must be one of {', '.join(map(repr, POOLS))} or a grid size from 1, got {pool!r}")
+
+
+def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -> Float[Tensor, "sample feature"]:
+    """One row a sample: channels averaged over positions or tokens, over a grid, the class token, or everything."""
+    rows = output.unflatten(0, (-1, layout.scale)) if layout.scale > 1 else output[:, None]
+    rows = rows.movedim(layout.channels + 1, 2)  # sample, window, channel, positions
+    if pool == "flatten":
+        return rows.flatten(1)
+    if pool == "token":
+        if rows.ndim != 4 or layout.scale > 1:
+            raise ValueError(f'{name}: pool="token" wants [sample, token, channel], got {tuple(output.shape)}')
+        return rows[:, 0, :, 0]
+    if pool == "mean":
+        flat = rows.flatten(3) if rows.ndim > 3 else rows[..., None]
+        return flat.mean((1, 3), dtype=torch.promote_types(flat.dtype, torch.float32))
+    if rows.ndim != 5:
+        raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {tuple(output.shape)}")
+    size = int(pool)
+    grid = F.adaptive_avg_pool2d(rows.flatten(0, 1).float(), (min(size, rows.shape[3]), min(size, rows.shape[4])))
+    return grid.unflatten(0, (len(rows), -1)).flatten(1)
+
+
+def sampled(features: Float[Tensor, "sample feature"], most: int, seed: int) -> Float[Tensor, "sample kept"]:
+    """At most `most` features, the same random ones each time."""
+    width = features.shape[1]
+    if width <= most:
+        return features
+    kept = torch.randperm(width, generator=torch.Generator().manual_seed(seed))[:most].sort().values
+    return features[:, kept.to(features.device)]

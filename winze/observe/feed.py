@@ -1,0 +1,155 @@
+"""Data as a scan takes it: pairs of tensors, or anything that yields (x, y) batches again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Data = Any
+"""A pair of tensors (x, y), or an iterable of batches (x, y) where x is a tensor, a tuple, or a dict of arguments."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The arguments of one call of the network, and its labels; `offset` counts the samples before it."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    labels: Tensor
+    offset: int
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass
+class Feed:
+    """One split of one data set, ready to be run through a network as often as needed.
+
+    `kept` are the classes that count, in the order of their new numbers; samples of others are left out.
+    """
+
+    data: Data
+    name: str
+    batch: int = 256
+    device: torch.device | None = None
+    kept: Tensor | None = None
+    notes: list[str] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Batch]:
+        offset = int(getattr(self.data, "offset", 0))
+        seen = 0
+        for x, y in self._pairs():
+            labels = _labels(y, self.name)
+            args, kwargs = _arguments(x)
+            if self.kept is not None:
+                args, kwargs, labels = _only(args, kwargs, labels, self.kept)
+            if not len(labels):
+                continue
+            args, kwargs = _moved((args, kwargs), self.device)
+            _check_rows(args, kwargs, labels, self.name)
+            yield Batch(args, kwargs, labels, offset + seen)
+            seen += len(labels)
+        if not seen:
+            raise ValueError(f"{self.name}: no samples")
+
+    def __len__(self) -> int:
+        if _is_pair(self.data):
+            return -(-len(self.data[1]) // self.batch)
+        return len(self.data) if hasattr(self.data, "__len__") else 0
+
+    def classes(self) -> Tensor:
+        """The labels that occur, sorted."""
+        labels = _known_labels(self.data)
+        if labels is None:
+            labels = torch.cat([_labels(y, self.name) for _, y in self._pairs()])
+        if not len(labels):
+            raise ValueError(f"{self.name}: no samples")
+        return labels.unique()
+
+    def _pairs(self) -> Iterable[tuple[Any, Any]]:
+        if _is_pair(self.data):
+            x, y = self.data
+            return ((x[i : i + self.batch], y[i : i + self.batch]) for i in range(0, len(y), self.batch))
+        if iter(self.data) is self.data:
+            raise ValueError(
+                f"{self.name}: an iterator runs dry after one pass; pass something that starts anew each time, "
+                "such as a DataLoader, a list of batches or a pair of tensors"
+            )
+        return self.data  # type: ignore[no-any-return]
+
+
+def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed, Feed, int]:
+    """Both splits of a data set on the classes they have in common, numbered from 0, and how many those are."""
+    feeds = Feed(train, f"{name} train", batch, device), Feed(test, f"{name} test", batch, device)
+    seen = [feed.classes() for feed in feeds]
+    common = seen[0][torch.isin(seen[0], seen[1])]
+    if len(common) < 2:
+        raise ValueError(f"{name}: a probe needs at least 2 classes in train and test, got {len(common)} in common")
+    for feed, own in zip(feeds, seen, strict=True):
+        left_out = len(own) - len(common)
+        if left_out:
+            feed.notes.append(f"{feed.name}: {left_out} of {len(own)} classes are not in the other split: left out")
+    contiguous = torch.equal(common, torch.arange(len(common))) and all(len(own) == len(common) for own in seen)
+    if not contiguous:
+        for feed in feeds:
+            feed.kept = common
+    return *feeds, len(common)
+
+
+def _is_pair(data: Data) -> bool:
+    return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim == 1
+
+
+def _known_labels(data: Data) -> Tensor | None:
+    if _is_pair(data):
+        return _labels(data[1], "data")
+    if isinstance(data, list | tuple):
+        return None
+    for owner in (data, getattr(data, "dataset", None)):
+        for attribute in ("labels", "targets"):
+            found = getattr(owner, attribute, None)
+            if found is not None and len(found):
+                return torch.as_tensor(found).cpu().long()
+    return None
+
+
+def _labels(y: Any, name: str) -> Tensor:
+    labels = torch.as_tensor(y)
+    if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
+        raise ValueError(f"{name}: labels must be a row of integers, got {tuple(labels.shape)} {labels.dtype}")
+    if len(labels) and int(labels.min()) < 0:
+        raise ValueError(f"{name}: labels start at 0, got {int(labels.min())}")
+    return labels.cpu().long()
+
+
+def _arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(x, dict):
+        return (), x
+    return (tuple(x), {}) if isinstance(x, tuple | list) else ((x,), {})
+
+
+def _rows(tree: Any, choose: Any) -> Any:
+    return torch.utils._pytree.tree_map(lambda leaf: choose(leaf) if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def _only(args: Any, kwargs: Any, labels: Tensor, kept: Tensor) -> tuple[Any, Any, Tensor]:
+    inside = torch.isin(labels, kept)
+    n = len(labels)
+    args, kwargs = _rows((args, kwargs), lambda t: t[inside.to(t.device)] if t.ndim and len(t) == n else t)
+    return args, kwargs, torch.searchsorted(kept, labels[inside])
+
+
+def _moved(tree: Any, device: torch.device | None) -> Any:
+    return _rows(tree, lambda t: t.to(device, non_blocking=True))
+
+
+def _check_rows(args: Any, kwargs: Any, labels: Tensor, name: str) -> None:
+    first = next((t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)), None)
+    if first is None or first.ndim == 0 or len(first) != len(labels):
+        shape = None if first is None else tuple(first.shape)
+        raise ValueError(f"{name}: a batch has {len(labels)} labels for input of shape {shape}")

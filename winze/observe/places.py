@@ -1,0 +1,264 @@
+"""Where a scan reads: blocks, layers, or whatever is asked for, in the order in which they are computed."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+from winze.depth import Place
+from winze.observe.features import LAYOUTS, Layout
+from winze.shape.example import Example
+from winze.shape.find import Discovery, discover
+from winze.shape.survey import at_rest
+
+NORMS = (_NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.LocalResponseNorm)
+CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
+Where = str | Sequence[str] | None
+
+
+@dataclass(frozen=True)
+class Spot:
+    """A place and how to read it: the `call`-th call of a module, which of its outputs, and how that lies."""
+
+    place: Place
+    module: nn.Module
+    call: int = 0
+    output: int = 0
+    layout: Layout | None = None
+
+
+@dataclass(frozen=True)
+class Event:
+    """One call of one module in the example run: what went in, what came out, and its number."""
+
+    name: str
+    module: nn.Module
+    call: int
+    inputs: tuple[int, ...]
+    outputs: tuple[tuple[int, tuple[int, ...]], ...]
+    depth: int
+
+
+def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout: str | None = None) -> list[Spot]:
+    """The places of a network.
+
+    `None`: the outputs of the blocks that hold junctions, and `"layers"` where there are none. `"layers"`: every
+    convolution and linear layer of the main stream after its norm and activation; the last of a block is the block's
+    output, the insides of attention do not count. Else module names or globs.
+    """
+    found = discover(net, example)
+    events = _events(net, found.example)
+    if where is None:
+        chosen = _blocks(net, found, events) or _layers(net, found, events)
+    elif where == "layers":
+        chosen = _layers(net, found, events)
+    else:
+        chosen = _asked([where] if isinstance(where, str) else list(where), events)
+    if not chosen:
+        raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
+    larger = _events(net, found.example.with_batch(found.example.batch + 1))
+    shapes = {(e.module, e.call): e.outputs for e in larger}
+    spots = []
+    for index, event in enumerate(chosen):
+        name = event.name if event.call == 0 else f"{event.name}:{event.call + 1}"
+        spot = Spot(Place(index, len(chosen), name), event.module, event.call, _output_index(found, event))
+        lies = _layout(spot, event, shapes[event.module, event.call], found.example.batch, events, layout)
+        spots.append(replace(spot, layout=lies))
+    return spots
+
+
+def _events(net: nn.Module, example: Example) -> list[Event]:
+    """Every call of every module in one eval run, in the order in which they finish."""
+    names = {module: name for name, module in net.named_modules()}
+    events: list[Event] = []
+    calls: dict[nn.Module, int] = {}
+    keep: list[Any] = []
+
+    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        ins = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        outs = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)]
+        keep.extend(ins + outs)  # so that no identity is given twice
+        call = calls[module] = calls.get(module, -1) + 1
+        outputs = tuple((id(t), tuple(t.shape)) for t in outs)
+        events.append(Event(names[module], module, call, tuple(map(id, ins)), outputs, names[module].count(".")))
+
+    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in names]
+    try:
+        with at_rest(net, training=False), torch.no_grad():
+            net(*example.args, **example.kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return events
+
+
+def _holders(net: nn.Module, found: Discovery) -> list[nn.Module]:
+    """The blocks: modules whose forward holds a junction, other than the network itself."""
+    parents = {child: module for module in net.modules() for child in module.children()}
+    holders = [site.holder for site in found.sites.values()]
+    for junction in found.evaluating.natives:
+        parent = parents.get(junction)
+        outer = parent is not None and parent is not net and not isinstance(parent, CONTAINERS)
+        holders.append(parent if outer and parent is not None else junction)
+    return [holder for holder in dict.fromkeys(holders) if holder is not net]
+
+
+def _blocks(net: nn.Module, found: Discovery, events: list[Event]) -> list[Event]:
+    holders = set(_holders(net, found))
+    return [event for event in events if event.module in holders and event.outputs]
+
+
+def _layers(net: nn.Module, found: Discovery, events: list[Event]) -> list[Event]:
+    """Each weight layer of the main stream, moved on to the norm and activation that follow it."""
+    names = {module: name for name, module in net.named_modules()}
+    left_out = {names[m] for m in _side_modules(found)}
+    holders = [h for h in _holders(net, found)]
+    chosen: dict[int, Event] = {}
+    last_in: dict[nn.Module, int] = {}
+    for number, event in enumerate(events):
+        if not _is_weight_layer(event.module) or _is_inside(event.name, left_out) or not event.outputs:
+            continue
+        end = _followed(number, event, events)
+        chosen[end] = events[end]
+        for holder in holders:
+            if event.name.startswith(names[holder] + "."):
+                last_in[holder] = end
+    for number, event in enumerate(events):
+        if event.module in last_in and event.call == 0:
+            chosen.pop(last_in[event.module], None)
+            chosen[number] = event
+    return [chosen[number] for number in sorted(chosen)]
+
+
+def _followed(number: int, event: Event, events: list[Event]) -> int:
+    """The number of the event that ends the layer: its norm and its activation, where modules do them."""
+    end, current = number, event
+    seen_activation = False
+    for later in range(number + 1, len(events)):
+        candidate = events[later]
+        if current.outputs[0][0] not in candidate.inputs[:1]:
+            continue
+        is_norm = isinstance(candidate.module, NORMS)
+        if isinstance(candidate.module, nn.Identity | nn.Dropout):
+            current = candidate
+            continue
+        if not (is_norm or _is_activation(candidate.module)) or (is_norm and seen_activation):
+            if any(True for _ in candidate.module.children()):
+                continue  # a container that merely begins with this layer's output
+            break
+        seen_activation = not is_norm
+        end, current = later, candidate
+    return end
+
+
+def _side_modules(found: Discovery) -> list[nn.Module]:
+    """Modules off the main stream: projections on shortcuts, attention, gates."""
+    side = []
+    for site in found.sites.values():
+        node = site.sum.shortcut
+        while node is not site.sum.stream:
+            if node.op == "call_module":
+                side.append(site.holder.get_submodule(str(node.target)))
+            inputs = [i for i in node.all_input_nodes if i.meta.get("tensor") and i.op != "get_attr"]
+            if not inputs:
+                break
+            node = inputs[0]
+    side.extend(j.shortcut for j in found.evaluating.natives if j.shortcut is not None)
+    for module in found.net.modules():
+        kind = type(module).__name__.lower()
+        if any(word in kind for word in ("attention", "attn", "squeezeexcit", "semodule", "sqexc", "classattn")):
+            side.append(module)
+    return side
+
+
+def _asked(patterns: list[str], events: list[Event]) -> list[Event]:
+    names = list(dict.fromkeys(event.name for event in events if event.name))
+    for pattern in patterns:
+        if not any(_matches(pattern, name) for name in names):
+            near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
+            raise ValueError(f"no module {pattern!r} is called in this network; the nearest names: {', '.join(near)}")
+    return [e for e in events if e.outputs and any(_matches(pattern, e.name) for pattern in patterns)]
+
+
+def _matches(pattern: str, name: str) -> bool:
+    return fnmatchcase(name, pattern)
+
+
+def _is_inside(name: str, others: set[str]) -> bool:
+    return any(name == other or name.startswith(other + ".") for other in others)
+
+
+def _is_weight_layer(module: nn.Module) -> bool:
+    return isinstance(module, _ConvNd | nn.Linear) or type(module).__name__ == "Conv1D"
+
+
+def _is_activation(module: nn.Module) -> bool:
+    return type(module).__module__.startswith("torch.nn.modules.activation") or "act" in type(module).__module__
+
+
+def _output_index(found: Discovery, event: Event) -> int:
+    """Which of several outputs carries the stream: the last that grows from the module's last residual sum."""
+    record = found.evaluating.records.get(event.module)
+    if len(event.outputs) == 1 or record is None or not record.sums:
+        return 0
+    output = next(node for node in record.graph.nodes if node.op == "output")
+    leaves = [n for n in torch.utils._pytree.tree_leaves(output.args[0]) if getattr(n, "meta", {}).get("tensor")]
+    last = record.sums[-1].node
+    for index in range(len(leaves) - 1, -1, -1):
+        waiting, seen = [leaves[index]], set()
+        while waiting:
+            node = waiting.pop()
+            if node is last:
+                return index
+            fresh = [i for i in node.all_input_nodes if i.meta.get("tensor") and i not in seen]
+            seen.update(fresh)
+            waiting.extend(fresh)
+    return 0
+
+
+def _layout(spot: Spot, event: Event, larger: Any, batch: int, events: list[Event], given: str | None) -> Layout:
+    shape, other = event.outputs[spot.output][1], larger[spot.output][1]
+    scale = shape[0] // batch if shape else 0
+    name = spot.place.name
+    if not scale or (shape[0], other[0]) != (scale * batch, scale * (batch + 1)):
+        raise ValueError(f"place {name!r}: the first axis of {shape} does not hold samples; leave it out with places=")
+    if given is not None:
+        if LAYOUTS.get(given, 99) >= len(shape):
+            raise ValueError(f"layout must be one of {', '.join(LAYOUTS)} and fit {shape} at {name!r}, got {given!r}")
+        return Layout(LAYOUTS[given], scale)
+    if len(shape) == 2:
+        return Layout(1, scale)
+    axis = _channel_axis(event, shape, events)
+    if axis is None:
+        raise ValueError(f"place {name!r}: which axis of {shape} holds channels? Say so with layout=, e.g. 'BCHW'")
+    return Layout(axis, scale)
+
+
+def _channel_axis(event: Event, shape: tuple[int, ...], events: list[Event]) -> int | None:
+    """From the last layer before the place whose width fits: convolutions put channels first, linear layers last."""
+    end = events.index(event)
+    for earlier in reversed(events[: end + 1]):
+        module = earlier.module
+        kind = type(module).__name__
+        if isinstance(module, _ConvNd) or (isinstance(module, _NormBase | nn.GroupNorm) or kind.endswith("Norm2d")):
+            width = getattr(module, "out_channels", None) or _width_of_norm(module)
+            if len(shape) > 2 and shape[1] == width:
+                return 1
+        elif isinstance(module, nn.Linear | nn.LayerNorm | nn.RMSNorm) or kind in ("Conv1D", "LlamaRMSNorm"):
+            width = getattr(module, "out_features", None) or _width_of_norm(module) or getattr(module, "nf", None)
+            if shape[-1] == width:
+                return len(shape) - 1
+    return None
+
+
+def _width_of_norm(module: nn.Module) -> int | None:
+    weight = getattr(module, "weight", None)
+    return len(weight) if isinstance(weight, Tensor) and weight.ndim == 1 else getattr(module, "num_features", None)

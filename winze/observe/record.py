@@ -1,0 +1,58 @@
+"""Read features at every place while a network runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winze.observe.features import Pool, pooled
+from winze.observe.places import Spot
+
+Take = Callable[[int, Tensor], None]
+
+
+@contextmanager
+def recording(net: nn.Module, spots: Sequence[Spot], take: Take, pool: Pool = "mean") -> Iterator[None]:
+    """While open, each forward in eval mode hands `take(index, features)` one matrix a place, inside the hook.
+
+    Features are reduced on the spot, before an in-place operation can overwrite them. Hooks go and modes come back
+    whatever happens.
+    """
+    by_module: dict[nn.Module, list[Spot]] = {}
+    for spot in spots:
+        by_module.setdefault(spot.module, []).append(spot)
+    calls: dict[nn.Module, int] = {}
+
+    def begin(module: nn.Module, args: Any) -> None:
+        if module is net:
+            calls.clear()
+
+    def hook(module: nn.Module, args: Any, output: Any) -> None:
+        call = calls[module] = calls.get(module, -1) + 1
+        for spot in by_module[module]:
+            if spot.call == call:
+                take(spot.place.index, _features(spot, output, pool))
+
+    modes = [(module, module.training) for module in net.modules()]
+    handles = [net.register_forward_pre_hook(begin)]
+    handles += [module.register_forward_hook(hook) for module in by_module]
+    net.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for handle in handles:
+            handle.remove()
+        for module, mode in modes:
+            module.training = mode
+
+
+def _features(spot: Spot, output: Any, pool: Pool) -> Tensor:
+    if not isinstance(output, Tensor):
+        output = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)][spot.output]
+    assert spot.layout is not None
+    return pooled(output, spot.layout, pool, spot.place.name)

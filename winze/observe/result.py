@@ -1,0 +1,123 @@
+"""What a scan found, and the few facts that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+
+from winze.depth import Place
+from winze.measure import Tunnel, best_place, kappa, rho, tunnel
+from winze.readings import Readings
+
+if TYPE_CHECKING:
+    import pandas
+
+
+@dataclass(frozen=True)
+class Best:
+    """The place whose features serve a data set best, and what the last place loses against it."""
+
+    place: Place
+    accuracy: float
+    last: float
+    gain: float
+    kappa: float
+    rho: float
+
+
+class Scan:
+    """A network read at every depth: tidy rows and arrays, and the facts derived from them."""
+
+    def __init__(self, readings: Readings) -> None:
+        self.readings = readings
+
+    @property
+    def data(self) -> str:
+        """The name of the in-distribution data."""
+        return str(self.readings.conventions["data"])
+
+    @property
+    def places(self) -> list[Place]:
+        """Where it was read."""
+        names = self.readings.conventions["places"]
+        return [Place(i, len(names), name) for i, name in enumerate(names)]
+
+    @property
+    def table(self) -> pandas.DataFrame:
+        """All readings as one tidy table."""
+        return self.readings.table
+
+    @property
+    def cka(self) -> np.ndarray:
+        """CKA between all pairs of places."""
+        return self._array("cka", "cka")
+
+    def curve(self, measure: str, data: str | None = None) -> np.ndarray:
+        """One measure over depth."""
+        return self.readings.curve(measure, data=data or self.data)
+
+    def tunnel(self, threshold: float = 0.95, data: str | None = None) -> Tunnel:
+        """The first place that reaches `threshold` of the network's own accuracy, with a bootstrap interval.
+
+        The reference is the network's accuracy where its outputs match the labels, else the last probe.
+        """
+        name = data or self.data
+        correct = torch.from_numpy(self._array(f"correct/{name}", "probe"))
+        own = self.readings.arrays.get("correct/network") if name == self.data else None
+        reference = None if own is None else torch.from_numpy(own)
+        return tunnel(self.places, correct, reference, threshold)
+
+    def best_for(self, data: str) -> Best:
+        """The place to read for other data, with kappa and rho over its curve."""
+        known = [self.data, *self.readings.conventions["ood"]]
+        if data not in known:
+            raise ValueError(f"this scan has no data {data!r}; it has {', '.join(known)}")
+        curve = self.curve("probe", data)
+        place = best_place(self.places, curve)
+        best, last = float(curve[place.index]), float(curve[-1])
+        return Best(place, best, last, best - last, kappa(curve), rho(curve))
+
+    def summary(self, threshold: float = 0.95) -> str:
+        """The findings in plain sentences."""
+        from winze.report.summary import summary
+
+        return "\n".join(summary(self.readings, threshold))
+
+    def save(self, folder: str | Path) -> None:
+        """Store readings, arrays and conventions in a folder."""
+        self.readings.save(Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> Scan:
+        """A stored scan."""
+        return cls(Readings.load(Path(folder)))
+
+    def report(self, path: str | Path) -> Path:
+        """Write the HTML report, one file that opens anywhere."""
+        return compare({str(self.readings.conventions["network"]): self}, path)
+
+    def _array(self, key: str, measure: str) -> np.ndarray:
+        if key not in self.readings.arrays:
+            raise ValueError(f"this scan did not measure {measure!r}: it has {self.readings.conventions['measures']}")
+        return self.readings.arrays[key]
+
+
+def compare(scans: dict[str, Scan], path: str | Path) -> Path:
+    """Write one report of several scans side by side."""
+    from winze.report.html import write
+
+    target = Path(path)
+    write({name: scan.readings for name, scan in scans.items()}, target)
+    return target
+
+
+def wilson(share: float, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share of n samples (Wilson, 1927)."""
+    z = 1.959963984540054
+    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
+    return max(0.0, centre - half), min(1.0, centre + half)

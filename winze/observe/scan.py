@@ -1,0 +1,216 @@
+"""One streaming pass reads a network at every depth."""
+
+from __future__ import annotations
+
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winze.measure import CKA, Probe
+from winze.observe.features import Pool, check_pool
+from winze.observe.feed import Batch, Data, Feed, pair
+from winze.observe.passes import Reader, ridge_probes, test_pass, trained_probes
+from winze.observe.places import Where, find_spots
+from winze.observe.result import Scan
+from winze.observe.store import Store
+from winze.readings import Readings
+
+MEASURES = ("probe", "rank", "cka", "variance", "collapse", "norm")
+PROBES = ("ridge", "adam")
+
+
+@torch.no_grad()
+def scan(
+    net: nn.Module,
+    train: Data,
+    test: Data,
+    ood: Mapping[str, tuple[Data, Data]] | None = None,
+    places: Where = None,
+    measures: Sequence[str] | None = None,
+    probe: str = "ridge",
+    pool: Pool = "mean",
+    *,
+    name: str = "data",
+    example: Any = None,
+    layout: str | None = None,
+    device: str | torch.device | None = None,
+    batch: int = 256,
+    max_features: int = 8000,
+    memory: int = 4 << 30,
+    embed: str | None = None,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Scan:
+    """Read what a network represents at every depth: probes, ranks, CKA, class variances, and where its tunnel starts.
+
+    `train` and `test` are pairs of tensors (x, y) or iterables of such batches; `ood` maps names to pairs of them.
+    `places` are the blocks of the network (None), its `"layers"`, or module names and globs. `measures` picks some of
+    probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the thesis's protocol, `"ridge"` the
+    closed form of the same pass. `pool` turns feature maps into features: `"mean"`, `"token"`, a grid size, or
+    `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `memory` bounds the bytes of moments
+    held at once: places that do not fit are read in further passes. The network is left as it was.
+    """
+    check_pool(pool)
+    wanted = _checked(measures, probe, train)
+    began = time.perf_counter()
+    home = next((p.device for p in net.parameters()), torch.device("cpu"))
+    where = torch.device(device) if device is not None else home
+    if where != home:
+        net.to(where)
+    track = _tracker(progress)
+    train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
+    spots = find_spots(net, example if example is not None else _example(test_feed), places, layout)
+    reader = Reader(net, spots, pool, max_features, track)
+    full = reader.widths(test_feed)
+    widths = [min(width, max_features) for width in full]
+    readings = Readings()
+    scanner = Scanner(readings, reader, widths, probe, memory, seed)
+    scanner.read(name, train_feed, test_feed, classes, wanted, embed)
+    notes = [*(train_feed.notes if train_feed else []), *test_feed.notes]
+    samples = {name: _counts(train_feed, test_feed)}
+    for other, (other_train, other_test) in (ood or {}).items():
+        a, b, n = pair(other_train, other_test, other, batch, where)
+        scanner.read(other, a, b, n, {"probe"})
+        notes += [*a.notes, *b.notes]
+        samples[other] = _counts(a, b)
+    for spot, width in zip(spots, full, strict=True):
+        readings.add("features", float(width), place=spot.place, data=name, split="test")
+    readings.conventions.update(
+        network=type(net).__name__,
+        data=name,
+        ood=list(ood or {}),
+        places=[spot.place.name for spot in spots],
+        layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
+        pool=pool,
+        probe=probe,
+        measures=sorted(wanted),
+        samples=samples,
+        batch=batch,
+        classes=classes,
+        cka={"estimator": "unbiased minibatch", "batch": batch},
+        rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
+        notes=notes,
+        seed=seed,
+        example=list(_example(test_feed)[0].shape) if isinstance(_example(test_feed), tuple) else None,
+        embedding=embed,
+        dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
+        device=str(where),
+        versions={"python": platform.python_version(), "torch": torch.__version__},
+        seconds=round(time.perf_counter() - began, 2),
+    )
+    if where != home:
+        net.to(home)
+    return Scan(readings)
+
+
+@dataclass
+class Scanner:
+    """Reads one data set after the other at the same places into the same readings."""
+
+    readings: Readings
+    reader: Reader
+    widths: list[int]
+    probe: str
+    memory: int
+    seed: int
+
+    def read(
+        self, name: str, train: Feed | None, test: Feed, classes: int, wanted: set[str], embed: str | None = None
+    ) -> None:
+        """Read at all places, group by group where their moments would not fit in memory at once."""
+        groups = _groups(self.widths, self.memory)
+        store = Store(self.readings, name, wanted)
+        keep = 1000 if embed else 0
+        cka = CKA(len(self.widths)) if "cka" in wanted else None
+        if len(groups) > 1 and (cka is not None or keep):
+            pairs = test_pass(self.reader, test, classes, self.widths, None, cka, moments=False, keep=keep)
+            store.pairs(self.reader.spots, pairs, embed)
+            cka, keep = None, 0
+        correct: list[Tensor] = []
+        for group in groups:
+            reader = replace(self.reader, spots=[self.reader.spots[i] for i in group])
+            widths = [self.widths[i] for i in group]
+            probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train else None
+            moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
+            result = test_pass(reader, test, classes, widths, probes, cka, moments, keep)
+            store.places(reader.spots, result, probes)
+            if len(groups) == 1:
+                store.pairs(reader.spots, result, embed)
+            if group[0] == 0 and wanted != {"probe"}:
+                store.network(result, classes, renumbered=test.kept is not None)
+            correct += result.correct
+        if correct:
+            self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
+
+    def _probes(self, reader: Reader, train: Feed, classes: int, widths: list[int]) -> list[Probe]:
+        if self.probe == "ridge":
+            return ridge_probes(reader, train, classes, widths)
+        return trained_probes(reader, train, classes, self.memory, self.seed)
+
+
+def _checked(measures: Sequence[str] | None, probe: str, train: Data) -> set[str]:
+    wanted = set(MEASURES if measures is None else measures)
+    unknown = wanted - set(MEASURES)
+    if unknown or not wanted:
+        raise ValueError(f"measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown)) or 'none'}")
+    if probe not in PROBES:
+        raise ValueError(f"probe must be one of {', '.join(PROBES)}, got {probe!r}")
+    if train is None and "probe" in wanted:
+        if measures is not None:
+            raise ValueError("probes need train data; pass it, or leave 'probe' out of measures=")
+        wanted.discard("probe")
+    return wanted
+
+
+def _feeds(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed | None, Feed, int]:
+    if train is not None:
+        return pair(train, test, name, batch, device)
+    feed = Feed(test, f"{name} test", batch, device)
+    return None, feed, int(feed.classes().max()) + 1
+
+
+def _example(feed: Feed) -> Any:
+    batch = next(iter(feed))
+    few = torch.utils._pytree.tree_map(
+        lambda t: t[:2] if isinstance(t, Tensor) and t.ndim else t, batch.kwargs or batch.args
+    )
+    return few
+
+
+def _counts(train: Feed | None, test: Feed) -> dict[str, int]:
+    return {split: sum(map(len, feed)) for split, feed in (("train", train), ("test", test)) if feed is not None}
+
+
+def _groups(widths: list[int], memory: int) -> list[list[int]]:
+    """Consecutive places whose moments (three square matrices in float64 each) fit in the given bytes together."""
+    groups: list[list[int]] = [[]]
+    used = 0
+    for i, width in enumerate(widths):
+        need = 3 * 8 * width * width
+        if groups[-1] and used + need > memory:
+            groups.append([])
+            used = 0
+        groups[-1].append(i)
+        used += need
+    return groups
+
+
+def _tracker(progress: bool | None) -> Callable[[Iterable[Batch], str, int], Iterable[Batch]]:
+    """A progress bar on long work: where asked for, or on a terminal."""
+    shown = sys.stderr.isatty() if progress is None else progress
+
+    def track(batches: Iterable[Batch], text: str, total: int) -> Iterable[Batch]:
+        if not shown or not text:
+            return batches
+        from rich.console import Console
+        from rich.progress import track as bar
+
+        return bar(batches, text, total or None, console=Console(stderr=True), transient=True)
+
+    return track

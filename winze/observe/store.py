@@ -1,0 +1,93 @@
+"""From what a pass gathered to rows and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from winze.depth import Place
+from winze.measure import (
+    Moments,
+    Probe,
+    class_variance_of,
+    effective_rank_of,
+    frobenius_norm_of,
+    neural_collapse_of,
+    numerical_rank_of,
+    participation_ratio_of,
+    sample_norm_of,
+)
+from winze.observe.embedding import embed_places
+from winze.observe.passes import Test
+from winze.observe.places import Spot
+from winze.observe.result import wilson
+from winze.readings import Readings
+
+
+@dataclass
+class Store:
+    """Where the results on one data set go."""
+
+    readings: Readings
+    data: str
+    wanted: set[str]
+
+    def places(self, spots: Sequence[Spot], result: Test, probes: Sequence[Probe] | None) -> None:
+        """The rows of each place, with probe heads and spectra."""
+        for i, spot in enumerate(spots):
+            if probes is not None:
+                self._probe(spot.place, probes[i], float(result.correct[i].double().mean()), len(result.labels))
+            if result.moments:
+                self._moments(spot.place, result.moments[i])
+
+    def pairs(self, spots: Sequence[Spot], result: Test, method: str | None) -> None:
+        """What belongs to all places together: CKA, and the pictures."""
+        if result.cka is not None:
+            self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
+            self.readings.conventions["cka_notes"] = result.cka.notes()
+        if method is not None and result.kept:
+            points = embed_places([spot.place.index for spot in spots], result.kept, method)
+            self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})
+            self.readings.arrays["embedding/labels"] = result.labels[: len(result.kept[0])].numpy()
+
+    def network(self, result: Test, classes: int, renumbered: bool) -> None:
+        """The network's own accuracy, where its outputs match the labels."""
+        n = len(result.labels)
+        note = ""
+        if result.network is None:
+            note = "the network's output is not a row of logits a sample"
+        elif result.logits != classes or renumbered:
+            note = f"the network has {result.logits} outputs, the data {classes} classes"
+        if result.network is None or note:
+            self.readings.add("accuracy", float("nan"), data=self.data, split="test", n=n, note=note)
+            return
+        right = float(result.network.double().mean())
+        low, high = wilson(right, n)
+        self.readings.add("accuracy", right, data=self.data, split="test", low=low, high=high, n=n)
+        self.readings.arrays["correct/network"] = result.network.numpy()
+
+    def _probe(self, place: Place, probe: Probe, right: float, n: int) -> None:
+        low, high = wilson(right, n)
+        note = getattr(probe, "note", "")
+        self.readings.add("probe", right, place=place, data=self.data, split="test", low=low, high=high, n=n, note=note)
+        for part in ("weight", "bias"):
+            self.readings.arrays[f"probe/{self.data}/{place.index}/{part}"] = getattr(probe, part).float().cpu().numpy()
+
+    def _moments(self, place: Place, moments: Moments) -> None:
+        values: dict[str, float] = {}
+        if "rank" in self.wanted:
+            spectrum = moments.spectrum()
+            values["numerical_rank"] = numerical_rank_of(spectrum)
+            values["effective_rank"] = effective_rank_of(spectrum)
+            values["participation_ratio"] = participation_ratio_of(spectrum)
+            self.readings.arrays[f"spectrum/{place.index}"] = spectrum.cpu().numpy()
+        if "variance" in self.wanted:
+            values["intra_variance"], values["inter_variance"] = class_variance_of(moments)
+        if "collapse" in self.wanted:
+            signs = neural_collapse_of(moments)
+            values.update(nc1=signs.nc1, nc2_norm=signs.nc2_norm, nc2_angle=signs.nc2_angle)
+        if "norm" in self.wanted:
+            values.update(sample_norm=sample_norm_of(moments), frobenius_norm=frobenius_norm_of(moments))
+        for measure, value in values.items():
+            note = getattr(value, "note", "")
+            self.readings.add(measure, float(value), place=place, data=self.data, split="test", n=moments.n, note=note)
