@@ -59,6 +59,22 @@ class Encoder(nn.Module):
         return x.transpose(1, 2).reshape(batch, channels, height, width)
 
 
+class PostNorm(nn.Module):
+    """A block with layers before and after its sum, outside the branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem, self.body, self.norm = (
+            nn.Conv2d(3, C, 3, padding=1),
+            nn.Conv2d(C, C, 3, padding=1),
+            nn.BatchNorm2d(C),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.stem(x)
+        return self.norm(x + self.body(x))
+
+
 def encoder() -> nn.Module:
     return nn.Sequential(nn.Conv2d(3, 8, 4, 4), Encoder(), Encoder(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
@@ -66,6 +82,7 @@ def encoder() -> nn.Module:
 NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "tiny": Tiny,
     "encoder": encoder,
+    "post_norm": PostNorm,
     "resnet18": lambda: torchvision.models.resnet18(num_classes=3),
     "vit_tiny": lambda: timm.create_model(
         "vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, proj_drop_rate=0.1
@@ -75,7 +92,7 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
         "swin_tiny_patch4_window7_224", img_size=32, window_size=4, depths=(2, 2), num_heads=(2, 4), embed_dim=16
     ),
 }
-LIGHT = ["tiny", "encoder"]
+LIGHT = ["tiny", "encoder", "post_norm"]
 each = pytest.mark.parametrize("name", NETWORKS)
 light = pytest.mark.parametrize("name", LIGHT)
 # the compiler itself looks at the gradients of tensors that have none, and says so
@@ -178,7 +195,7 @@ def test_ragged_batches_are_taken(name: str) -> None:
         assert torch.equal(net(photos(batch)), untouched(photos(batch)))
 
 
-@pytest.mark.parametrize("name", ["tiny", "encoder", "resnet18", "convnext_atto"])
+@pytest.mark.parametrize("name", [*LIGHT, "resnet18", "convnext_atto"])
 def test_another_resolution_is_taken(name: str) -> None:
     untouched, net = pair(name)
     for side in (48, 64):
