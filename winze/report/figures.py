@@ -1,0 +1,87 @@
+"""Every figure, and all of them at once as files."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from winze.report import facts, style
+from winze.report.cuts import cuts
+from winze.report.lines import class_variances, curves_over_training, spectra
+from winze.report.maps import cka_map
+from winze.report.pictures import embedding
+from winze.report.profile import depth_profile
+from winze.report.scans import Scans, UnreadError, by_name
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+__all__ = [
+    "cka_map",
+    "class_variances",
+    "curves_over_training",
+    "cuts",
+    "depth_profile",
+    "embedding",
+    "save_all",
+    "spectra",
+]
+
+
+def save_all(scans: Scans, folder: str | os.PathLike[str], threshold: float = 0.95, theme: str = "light") -> list[Path]:
+    """Write SVG and PNG of each figure that the readings support; give the paths.
+
+    Of several scans, the comparisons get the plain names, and each scan its own folder inside.
+    """
+    named = by_name(scans)
+    written = _save(scans if len(named) > 1 else next(iter(named.values())), Path(folder), threshold, theme)
+    if len(named) > 1:
+        for inner, one in zip(folders(list(named)), named.values(), strict=True):
+            written += _save(one, Path(folder) / inner, threshold, theme)
+    return written
+
+
+def folders(names: list[str]) -> list[str]:
+    """A file name for each scan, plain letters only and no two the same."""
+    taken: list[str] = []
+    for name in names:
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "scan"
+        count = 2
+        unique = plain
+        while unique.lower() in (other.lower() for other in taken):
+            unique, count = f"{plain}-{count}", count + 1
+        taken.append(unique)
+    return taken
+
+
+def _save(scans: Scans, folder: Path, threshold: float, theme: str) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, draw in _drawings(scans, threshold).items():
+        try:
+            drawing = draw(theme=theme)
+        except UnreadError:
+            continue
+        for kind in ("svg", "png"):
+            path = folder / f"{name}.{kind}"
+            style.save(drawing, path)
+            written.append(path)
+    return written
+
+
+def _drawings(scans: Scans, threshold: float) -> dict[str, Callable[..., matplotlib.figure.Figure]]:
+    drawings: dict[str, Callable[..., matplotlib.figure.Figure]] = {
+        "depth_profile": partial(depth_profile, scans, threshold=threshold),
+        "cka_map": partial(cka_map, scans, threshold=threshold),
+        "spectra": partial(spectra, scans),
+        "class_variances": partial(class_variances, scans),
+        "embedding": partial(embedding, scans),
+        "cuts": partial(cuts, scans, threshold=threshold),
+    }
+    seen = dict.fromkeys(row.measure for one in by_name(scans).values() if facts.steps(one) for row in one.rows)
+    drawings |= {f"training_{measure}": partial(curves_over_training, scans, measure) for measure in seen}
+    return drawings

@@ -1,0 +1,69 @@
+"""How measures, places and numbers are written in figures, tables and sentences."""
+
+from __future__ import annotations
+
+import math
+
+from winze.depth import Place
+
+MEASURES = {
+    "probe": "probe accuracy",
+    "numerical_rank": "numerical rank",
+    "effective_rank": "effective rank",
+    "participation_ratio": "participation ratio",
+    "intra_variance": "variance within classes",
+    "inter_variance": "variance between classes",
+    "nc1": "collapse NC1",
+    "nc2_norm": "collapse NC2 (norms)",
+    "nc2_angle": "collapse NC2 (angles)",
+    "nc3": "collapse NC3",
+    "nc4": "collapse NC4",
+    "sample_norm": "norm of features",
+    "features": "width (features)",
+    "cut_seconds": "seconds a batch of the cut network",
+    "cut_flops": "FLOPs of the cut network",
+    "cut_parameters": "parameters of the cut network",
+}
+
+
+def label(measure: str) -> str:
+    """The name of a measure in words."""
+    return MEASURES.get(measure, measure.replace("_", " "))
+
+
+def number(value: float) -> str:
+    """Four significant digits at most, thousands apart; a gap is a dash."""
+    if math.isnan(value):
+        return "–"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == round(value) and abs(value) < 1e15:
+        return f"{value:,.0f}"
+    if abs(value) >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """A share as percent with one digit, which 100 % does not need."""
+    text = f"{100 * share:.1f}"
+    return f"{text.removesuffix('.0')} %"
+
+
+def points(gain: float) -> str:
+    """A difference of accuracies in percentage points: whole from 10 on, one digit below."""
+    size = abs(100 * gain)
+    return f"{100 * gain:+.0f}" if size >= 9.95 else f"{100 * gain:+.1f}"
+
+
+def short(name: str, most: int = 30) -> str:
+    """A long name without its middle: the end of a module's name says most."""
+    if len(name) <= most:
+        return name
+    head = (most - 1) // 3
+    return f"{name[:head]}…{name[len(name) - (most - 1 - head) :]}"
+
+
+def layer(place: Place) -> str:
+    """`layer 8, `features.22`: printed numbers begin at 1."""
+    return f"layer {place.index + 1}, `{place.name}`"

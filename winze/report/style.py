@@ -1,0 +1,153 @@
+"""The house style: one colour an entity in light and dark, fonts and sizes, and files that differ only where they must.
+
+Every colour has a contrast of at least 3 to its background, and any two of one theme stay apart for readers who see
+no red or no green. Markers tell apart what a seventh colour would not.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    import matplotlib.colors
+    import matplotlib.figure
+
+SALT = "winze"
+WIDE, TALL = 6.4, 3.8  # inches of a figure with one panel
+MARKERS = ("o", "s", "D", "^", "v", "P", "X")
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours by what they stand for. `others` serves OOD sets, `scans` the networks of a comparison."""
+
+    paper: str
+    ink: str
+    faint: str
+    grid: str
+    shade: str
+    probe: str
+    rank: str
+    others: tuple[str, ...]
+    ramp: tuple[float, float]  # the part of viridis that can be seen as a line
+
+    @property
+    def scans(self) -> tuple[str, ...]:
+        """Colours of several scans in one plot, the first two farthest apart."""
+        return (self.probe, self.rank, *self.others)
+
+    def ramp_colours(self, count: int, whole: bool = False) -> list[str]:
+        """Colours from the first place to the last; `whole` takes the full range, as a map does."""
+        import matplotlib
+        from matplotlib.colors import to_hex
+
+        low, high = (0.0, 1.0) if whole else self.ramp
+        steps = [low + (high - low) * i / max(count - 1, 1) for i in range(count)]
+        return [to_hex(matplotlib.colormaps["viridis"](step)) for step in steps]
+
+    def ramp_map(self) -> matplotlib.colors.LinearSegmentedColormap:
+        """Give the ramp as a colour map, for the bar beside lines coloured by depth."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        return LinearSegmentedColormap.from_list("depth", self.ramp_colours(32))
+
+
+THEMES = {
+    "light": Theme(
+        paper="#ffffff",
+        ink="#1b1f24",
+        faint="#57606a",
+        grid="#e3e6ea",
+        shade="#e9ebee",
+        probe="#0067b1",
+        rank="#c8321b",
+        others=("#2f9e70", "#7a1fe0", "#422816", "#0099a8", "#58004f"),
+        ramp=(0.0, 0.72),
+    ),
+    "dark": Theme(
+        paper="#14181d",
+        ink="#e8eaed",
+        faint="#a4adb8",
+        grid="#2b3138",
+        shade="#262c33",
+        probe="#5ab0ff",
+        rank="#ff7a5c",
+        others=("#7df0bb", "#ffc94a", "#e8418f", "#a06bff", "#7fe9f5"),
+        ramp=(0.32, 1.0),
+    ),
+}
+
+
+@contextmanager
+def use(theme: str = "light") -> Iterator[Theme]:
+    """Draw in the house style inside a `with`, and leave matplotlib as it was."""
+    import matplotlib
+
+    with matplotlib.rc_context(cast(Any, _settings(THEMES[theme]))):
+        yield THEMES[theme]
+
+
+def figure(width: float = WIDE, height: float = TALL) -> matplotlib.figure.Figure:
+    """Make an empty figure that no window system knows of, laid out so that labels never overlap the axes."""
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure so that the same readings give the same bytes: a fixed hash salt, no date, no version."""
+    import matplotlib
+
+    kind = Path(path).suffix
+    metadata = {"Date": None, "Creator": None} if kind == ".svg" else {"Software": None}
+    with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none"}):
+        drawing.savefig(path, metadata=metadata, dpi=160)
+
+
+def look(number: int, theme: Theme) -> dict[str, Any]:
+    """Colour and marker of the `number`-th OOD set."""
+    return {"color": theme.others[number % len(theme.others)], "marker": MARKERS[1:][number % (len(MARKERS) - 1)]}
+
+
+def sparse(count: int) -> int:
+    """Which points of a long line get a marker: every so many, so that dashes stay dashes."""
+    return max(1, count // 16)
+
+
+def _settings(theme: Theme) -> dict[str, Any]:
+    return {
+        "figure.facecolor": theme.paper,
+        "savefig.facecolor": theme.paper,
+        "axes.facecolor": theme.paper,
+        "axes.edgecolor": theme.faint,
+        "axes.labelcolor": theme.ink,
+        "axes.titlecolor": theme.ink,
+        "axes.titlesize": 10,
+        "axes.titlelocation": "left",
+        "axes.labelsize": 9,
+        "axes.linewidth": 0.8,
+        "axes.spines.top": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": theme.grid,
+        "grid.linewidth": 0.7,
+        "text.color": theme.ink,
+        "text.parse_math": False,  # a place may be called `$x`
+        "xtick.color": theme.faint,
+        "ytick.color": theme.faint,
+        "xtick.labelsize": 8,
+        "ytick.labelsize": 8,
+        "lines.linewidth": 1.6,
+        "lines.markersize": 3.5,
+        "legend.fontsize": 8,
+        "legend.frameon": False,
+        "font.family": "sans-serif",
+        "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib: the same on every machine
+        "font.size": 9,
+        "hatch.linewidth": 0.5,
+    }
