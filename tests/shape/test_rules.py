@@ -293,7 +293,9 @@ def test_one_coin_for_the_batch_keeps_or_drops_all_of_it(compute):
     assert {tuple(out.unique().tolist()) for out in outs} == {(0.0,), (2.0,)}
 
 
-@pytest.mark.parametrize(("rate", "samples", "dropped"), [(0.25, 16, 4), (0.3, 7, 2), (0.5, 2, 1), (0.01, 8, 0)])
+@pytest.mark.parametrize(
+    ("rate", "samples", "dropped"), [(0.25, 16, 4), (0.3, 7, 2), (0.3, 9, 3), (0.5, 2, 1), (0.01, 8, 0)]
+)
 def test_counting_draws_drop_an_exact_number(rate, samples, dropped):
     junction, x = one_junction(winze.DropPath(rate, profile="constant", draw="count"), samples)
     masks = torch.stack([junction(x)[:, 0] == 0 for _ in range(20)])

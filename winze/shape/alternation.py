@@ -140,11 +140,11 @@ class Alternation:
 
         def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
             alternation = me()
-            alive = alternation is not None and owner() is not None  # else the ids may belong to another network
-            steers = alive and alternation._junctions[0].moment.alternation is alternation
+            if alternation is None or owner() is None:  # without the network its ids may belong to another
+                return
+            steers = alternation._junctions[0].moment.alternation is alternation
             if not steers or not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
                 return
-            assert alternation is not None
             twice = id(optimizer) in alternation._idle
             alternation._idle.add(id(optimizer))
             if twice and not alternation._warned:
