@@ -10,6 +10,7 @@ from winze.report.figures import (
     save_all,
     spectra,
 )
+from winze.report.html import write
 from winze.report.summary import comparison, summary
 
 __all__ = [
@@ -23,4 +24,5 @@ __all__ = [
     "save_all",
     "spectra",
     "summary",
+    "write",
 ]

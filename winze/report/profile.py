@@ -56,8 +56,8 @@ def _alone(readings: Readings, second: str, threshold: float, colours: style.The
     depth_axis(axes, x)
     if facts.has(readings, second):
         right = axes.twinx()
-        looks: dict[str, Any] = {"marker": ".", "markevery": style.sparse(len(x)), "color": colours.rank}
-        right.plot(x, facts.column(readings, second), "--", label=label(second), **looks)
+        dots: dict[str, Any] = {"marker": ".", "markevery": style.sparse(len(x)), "color": colours.rank}
+        right.plot(x, facts.column(readings, second), "--", label=label(second), **dots)
         right.set_ylabel(label(second), color=colours.rank)
         right.set_ylim(bottom=0)
         right.grid(False)

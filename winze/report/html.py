@@ -1,0 +1,89 @@
+"""The report: one HTML file that needs no network, with the static figures in a folder beside it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+
+from winze.readings import Readings, ReadingsError
+from winze.report.figures import save_all
+from winze.report.payload import payload
+from winze.report.sections import navigation, sections
+from winze.report.summary import comparison, summary
+from winze.report.tables import prose
+
+
+def write(
+    scans: Mapping[str, Readings],
+    path: str | os.PathLike[str],
+    title: str = "What the network represents at every depth",
+    threshold: float = 0.95,
+    figures: bool = True,
+) -> Path:
+    """Write the report of one scan, or of several side by side; give its path.
+
+    SVG and PNG of every figure go to `<stem>_figures/` beside it, unless `figures` is false.
+    """
+    if not scans:
+        raise ReadingsError("a report needs at least one scan")
+    target, named = Path(path), dict(scans)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    static = []
+    if figures:
+        folder = target.with_name(f"{target.stem}_figures")
+        written = save_all(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
+        static = [file.relative_to(target.parent).as_posix() for file in written if file.suffix == ".svg"]
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        temporary.write_text(page(named, title, threshold, static), encoding="utf-8")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def page(scans: dict[str, Readings], title: str, threshold: float, static: list[str]) -> str:
+    """The whole page as text."""
+    from plotly.offline import get_plotlyjs
+
+    parts = sections(scans, threshold, static)
+    fill = {
+        "title": escape(title),
+        "subtitle": escape(" · ".join(scans)),
+        "css": _asset("page.css"),
+        "navigation": navigation(parts),
+        "summary": _sentences(scans, threshold),
+        "sections": "\n".join(part.html for part in parts),
+        "data": _json(payload(scans, threshold)),
+        "plotly": get_plotlyjs(),
+        "js": "\n".join(_asset(name) for name in ("charts.js", "panels.js", "page.js")),
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda found: fill[found[1]], _asset("page.html"))
+
+
+def _sentences(scans: dict[str, Readings], threshold: float) -> str:
+    def listed(sentences: list[str]) -> str:
+        if not sentences:
+            return "<p>There are no probes in these readings, so nothing can be said about a tunnel.</p>"
+        return f"<ul>{''.join(f'<li>{prose(sentence)}</li>' for sentence in sentences)}</ul>"
+
+    if len(scans) == 1:
+        return listed(summary(next(iter(scans.values())), threshold))
+    apart = comparison(scans, threshold)
+    first = f"<h3>How they differ</h3>{listed(apart)}" if apart else ""
+    return first + "".join(f"<h3>{escape(name)}</h3>{listed(summary(one, threshold))}" for name, one in scans.items())
+
+
+def _json(value: object) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(value, allow_nan=False, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _asset(name: str) -> str:
+    return (files("winze.report") / name).read_text(encoding="utf-8")
