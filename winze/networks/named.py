@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from torch import nn
 
+from winze import shape
 from winze.networks.errors import NetworkError, nearest, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.mlp import MLP, ResidualMLP
+from winze.shape import Rule, rewire
 
 SYNTAX = (
     "a network is a timm name (resnet18), torchvision/NAME, winze/mlp8 (8 layers; winze/mlp8x256: 256 wide; "
     "winze/resmlp12: residual), or my_file.py:make_net"
 )
+Spec = str | Mapping[str, Any]
 OWN = {"mlp": MLP, "resmlp": ResidualMLP}
 
 
-def build(spec: str, classes: int | None = None, **kwargs: Any) -> nn.Module:
+def build(spec: Spec, classes: int | None = None, **options: Any) -> nn.Module:
     """Build a network by its name, with fresh weights and an output for `classes` (None: its own number).
 
         build("resnet18"), build("torchvision/vgg11_bn", 10), build("winze/mlp8x256", 5, inputs=64),
         build("my_file.py:make_net")
 
-    Further arguments go to whatever makes the network. `pretrained=True` asks timm for its published weights, and
-    torchvision for its default ones.
+    Options go to whatever makes the network. `pretrained=True` asks timm for its published weights, and torchvision
+    for its default ones. What `describe` wrote down is built as it was.
     """
-    spec = spec.strip()
-    if not spec:
+    if isinstance(spec, Mapping):
+        classes = spec.get("classes") if classes is None else classes
+        net = build(spec["name"], classes, **{**spec.get("options", {}), **options})
+        rule = spec.get("rule")
+        return net if rule is None else rewire(net, _rule(rule))
+    name = spec.strip()
+    if not name:
         raise NetworkError(f"no network was named: {SYNTAX}")
-    if spec.startswith("winze/"):
-        return _own(spec, classes, kwargs)
-    if spec.startswith("torchvision/"):
-        return _torchvision(spec.removeprefix("torchvision/"), classes, kwargs)
-    if ".py" in spec:
-        return build_from_file(spec, classes, kwargs)
-    return _timm(spec.removeprefix("timm/"), classes, kwargs)
+    if name.startswith("winze/"):
+        return _own(name, classes, options)
+    if name.startswith("torchvision/"):
+        return _torchvision(name.removeprefix("torchvision/"), classes, options)
+    if ".py" in name:
+        return build_from_file(name, classes, options)
+    return _timm(name.removeprefix("timm/"), classes, options)
+
+
+def describe(name: str, classes: int | None = None, rule: Rule | None = None, **options: Any) -> dict[str, Any]:
+    """All that `build` needs to make a network again, as plain values that JSON can hold.
+
+    >>> describe("resnet18", 10)
+    {'name': 'resnet18', 'classes': 10, 'options': {}, 'rule': None}
+    """
+    told = None if rule is None else {"name": type(rule).__name__, **asdict(rule)}
+    return {"name": name, "classes": classes, "options": options, "rule": told}
+
+
+def _rule(told: Mapping[str, Any]) -> Rule:
+    kind = getattr(shape, str(told.get("name")), None)
+    if not (isinstance(kind, type) and issubclass(kind, Rule)):
+        raise NetworkError(f"there is no rule {told.get('name')!r}")
+    try:
+        return kind(**{key: value for key, value in told.items() if key != "name"})
+    except TypeError as error:
+        raise NetworkError(f"rule {told['name']}: {one_line(error)}") from error
 
 
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:

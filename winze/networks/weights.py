@@ -66,12 +66,11 @@ def _torch(path: Path) -> Any:
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
-        name = re.search(r"GLOBAL (\S+)", str(error))
-        if name is None and "Unsupported" not in str(error):
+        named = re.search(r"(?:GLOBAL|unrecognized function|Unsupported class) (\S+)", str(error))
+        if named is None:
             raise NetworkError(f"{path} is damaged or not a checkpoint: {_first_sentence(error)}") from error
-        what = name[1] if name else "instructions that plain tensors do not need"
         raise NetworkError(
-            f"{path} is refused: it is a pickle with code in it ({what}), which loading would run; "
+            f"{path} is refused: it is a pickle with code in it ({named[1]}), which loading would run; "
             "save only the tensors, torch.save(net.state_dict(), file) or safetensors"
         ) from error
     except Exception as error:  # zip and pickle readers raise anything on a damaged file

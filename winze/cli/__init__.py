@@ -1,0 +1,121 @@
+"""The command line: one typed dataclass a verb, each with a `run`."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Sequence
+from difflib import get_close_matches
+from typing import Annotated, Any, Protocol, Union
+
+import tyro
+
+from winze.cli.compare import Compare
+from winze.cli.data import Data
+from winze.cli.demo import Demo
+from winze.cli.junctions import Junctions
+from winze.cli.report import Report
+from winze.cli.scan import Scan
+from winze.cli.truncate import Truncate
+
+DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
+ABOUT = "Shape and measure what a neural network represents at every depth."
+
+
+class Verb(Protocol):
+    """What a command is asked to do."""
+
+    def run(self) -> None: ...
+
+
+VERBS: dict[str, type[Verb]] = {
+    "demo": Demo,
+    "scan": Scan,
+    "truncate": Truncate,
+    "compare": Compare,
+    "report": Report,
+    "data": Data,
+    "junctions": Junctions,
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code: 0 done, 2 bad input, 130 interrupted."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        verb = _parsed(words)
+        if verb is not None:
+            verb.run()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        return _said(INTERRUPTED, "interrupted; nothing half-written was left behind, the same command starts again")
+    except BrokenPipeError:  # the reader, such as `head`, has seen enough
+        sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
+        return DONE
+    except Exception as error:
+        if not _is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
+            raise
+        return _said(BAD_INPUT, str(error) or type(error).__name__)
+    return DONE
+
+
+def _parsed(words: list[str]) -> Verb | None:
+    """The command that the words spell; None where help was all that was asked for."""
+    if not words or words[0] in ("-h", "--help"):
+        everything: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in VERBS.items())]  # noqa: UP007
+        _cli(everything, ["--help"])
+        return None
+    if words[0] == "--version":
+        from winze import __version__
+
+        sys.stdout.write(f"winze {__version__}\n")
+        return None
+    kind = VERBS.get(words[0])
+    if kind is None:
+        near = get_close_matches(words[0], VERBS, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(VERBS)}"
+        raise ValueError(f"there is no command {words[0]!r}; {hint}")
+    return _cli(kind, words[1:], f"winze {words[0]}")
+
+
+def _cli(kind: type[Verb], words: list[str], prog: str = "winze") -> Verb | None:
+    """tyro's reading of the words; its boxed complaints become one line."""
+    complaint = io.StringIO()
+    try:
+        with contextlib.redirect_stderr(complaint):
+            return tyro.cli(kind, args=words, prog=prog, description=ABOUT if prog == "winze" else None)
+    except SystemExit as left:
+        if not left.code:
+            return None
+    raise ValueError(f"{_one_line(complaint.getvalue())} (see {prog} --help)")
+
+
+def _one_line(boxed: str) -> str:
+    """The first section of a box without its frame; of missing arguments only the names."""
+    said = []
+    for line in boxed.splitlines()[1:]:
+        text = line.strip("│╭╰╮╯").rstrip()
+        if re.fullmatch(r"[─\s]+", text) or text.strip().startswith("Arguments are applied"):
+            break
+        said.append(text)
+    if said and said[0].strip().startswith("Missing from"):
+        said = [said[0], ", ".join(text.strip() for text in said[1:] if not text.startswith(" " * 8))]
+    return " ".join(" ".join(said).split())
+
+
+def _is_bad_input(error: Exception) -> bool:
+    """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
+    from torch import OutOfMemoryError
+
+    from winze.shape import CaptureError
+    from winze.train import DivergedError
+
+    return isinstance(error, ValueError | OSError | MemoryError | OutOfMemoryError | CaptureError | DivergedError)
+
+
+def _said(code: int, message: str) -> int:
+    sys.stderr.write(f"winze: {' '.join(message.split())}\n")
+    return code

@@ -1,0 +1,35 @@
+"""`winze data`: what data is at hand."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Data:
+    """List the known data sets: which are at hand, how large they are, and where."""
+
+    root: str | None = None
+    """look in this folder instead of the one that WINZE_DATA names"""
+
+    def run(self) -> None:
+        from winze.data import SYNTAX, available
+
+        lines: list[tuple[str, ...]] = [("name", "train", "test", "classes", "sample", "where")]
+        for listing in available(self.root):
+            shape = "x".join(map(str, listing.shape)) if listing.shape else "varies"
+            counts = (str(number) if number is not None else "?" for number in (listing.train, listing.test))
+            where = listing.found or ("not here; torchvision can download it" if listing.downloads else "not here")
+            where = f"{where}: {listing.problem}" if listing.problem else where
+            lines.append((listing.name, *counts, str(listing.classes or "?"), shape, where))
+        sys.stdout.write(table(lines))
+        sys.stdout.write(f"\nAlso a folder of images or an .npz file. {SYNTAX}.\n")
+
+
+def table(rows: list[tuple[str, ...]]) -> str:
+    """Rows as padded columns."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] + [0]
+    return "".join(
+        "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows
+    )

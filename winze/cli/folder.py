@@ -1,0 +1,101 @@
+"""What a scan's folder holds besides its readings: the network's weights, and how to build it again."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from winze.readings import MANIFEST, ReadingsError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from winze.observe import Scan
+
+WEIGHTS, PAGE = "weights.safetensors", "report.html"
+
+
+def writable_folder(folder: Path) -> Path:
+    """The folder itself, after making sure, before any work, that a scan may be written there."""
+    if folder.exists() and not folder.is_dir():
+        raise ReadingsError(f"{folder} is a file; a scan is saved as a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+        raise ReadingsError(f"{folder} holds other things and no scan; give --out a new folder")
+    _check_parent(folder)
+    return folder
+
+
+def writable_file(file: Path) -> Path:
+    """The file itself, after making sure, before any work, that it may be written."""
+    if file.is_dir():
+        raise IsADirectoryError(f"{file} is a folder; a file is wanted")
+    _check_parent(file)
+    return file
+
+
+def _check_parent(path: Path) -> None:
+    parent = path.absolute().parent
+    while not parent.exists():
+        parent = parent.parent
+    if not parent.is_dir():
+        raise NotADirectoryError(f"{path} cannot be written: {parent} is not a folder")
+    if not os.access(parent, os.W_OK):
+        raise PermissionError(f"{path} cannot be written: {parent} is read-only")
+
+
+def save(scan: Scan, folder: Path, net: nn.Module | None, spec: Mapping[str, Any]) -> None:
+    """Write the scan, its report and the weights; a new folder appears whole or not at all."""
+    fresh = not folder.exists()
+    target = folder.absolute().with_name(f".{folder.name}.{os.getpid()}") if fresh else folder
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        digest = None if net is None else _save_weights(net, target / WEIGHTS)
+        scan.readings.conventions |= {"spec": dict(spec), "kept": digest}
+        scan.save(target)
+        scan.report(target / PAGE)
+        if net is None:
+            (target / WEIGHTS).unlink(missing_ok=True)
+        if fresh:
+            target.replace(folder)
+    finally:
+        if fresh:
+            shutil.rmtree(target, ignore_errors=True)
+
+
+def _save_weights(net: nn.Module, file: Path) -> str:
+    from safetensors.torch import save_model
+
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        save_model(net, str(temporary))
+        digest = sha256(temporary)
+        temporary.replace(file)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return digest
+
+
+def rebuilt(scan: Scan, folder: Path, spec: str | None = None, weights: Path | None = None) -> nn.Module:
+    """The network that was scanned, from what the folder says of it; `spec` and `weights` override that."""
+    from winze.networks import NetworkError, build, load_weights
+
+    told = scan.readings.conventions
+    if "spec" not in told and (spec is None or weights is None):
+        raise NetworkError(f"{folder} does not say how its network is built: give --net and --weights")
+    file = weights or folder / WEIGHTS
+    if weights is None and not file.is_file():
+        raise NetworkError(f"{file} is missing: the scan kept no weights, give --weights")
+    if weights is None and told.get("kept") != sha256(file):
+        raise NetworkError(f"{file} was cut short or changed after the scan; give --weights to use other ones")
+    net = build(spec or told["spec"])
+    return load_weights(net, file).eval()
+
+
+def sha256(file: Path) -> str:
+    """The hash of a file."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

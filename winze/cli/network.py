@@ -1,0 +1,161 @@
+"""A network made ready for data: built by name, filled with weights, and told how its input is prepared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from winze.data import Dataset, Preprocess
+    from winze.networks import Published
+
+Normalise = Literal["network", "data"]
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What the command line says about the network and its input."""
+
+    spec: str
+    weights: Path | None = None
+    pretrained: bool = False
+    size: int | None = None
+    normalise: Normalise | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """A network in evaluation mode, its preprocessing, how to build it again, and what the user should know."""
+
+    net: nn.Module
+    preprocess: Preprocess | None
+    spec: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def make_ready(wish: Wish, dataset: Dataset, device: torch.device) -> Ready:
+    """Build, fill, prepare, and try on two samples."""
+    from winze.networks import NetworkError, describe, load_weights, published
+
+    if wish.weights is not None and wish.pretrained:
+        raise NetworkError("--weights and --pretrained exclude each other")
+    options = _options(wish, dataset)
+    net, classes = _built(wish, dataset, options)
+    notes = []
+    if wish.weights is not None:
+        load_weights(net, wish.weights)
+    elif not wish.pretrained:
+        notes.append("the network has random weights: neither --weights nor --pretrained was given")
+    known = published(wish.spec, net)
+    as_published = known is not None and (
+        wish.pretrained or (wish.weights is not None and classes in (None, known.classes))
+    )
+    preprocess = _preprocess(wish, dataset, net, known, as_published)
+    if preprocess is not None and preprocess.size is not None:
+        source = (
+            "the network's"
+            if (wish.normalise or ("network" if as_published else "data")) == "network"
+            else "the data's"
+        )
+        shape = "x".join(map(str, (preprocess.channels, *preprocess.size)))
+        notes.append(f"input {shape}, normalised by {source} statistics (change with --size, --normalise)")
+    net.to(device).eval()
+    _try(net, wish.spec, dataset, preprocess, device)
+    return Ready(net, preprocess, describe(wish.spec, classes, **options), notes)
+
+
+def _options(wish: Wish, dataset: Dataset) -> dict[str, Any]:
+    """Our own networks take their number of inputs from the data."""
+    if not wish.spec.startswith("winze/"):
+        return {}
+    shape = dataset.shape if wish.size is None or not dataset.pictures else (dataset.shape[0], wish.size, wish.size)
+    return {"inputs": prod(shape)}
+
+
+def _built(wish: Wish, dataset: Dataset, options: dict[str, Any]) -> tuple[nn.Module, int | None]:
+    """The network, and its number of classes where it is not its own: what the weights hold, else the data's."""
+    import torch
+
+    from winze.networks import build, head_of, read_weights
+
+    torch.manual_seed(wish.seed)
+    if wish.pretrained:
+        return build(wish.spec, None, **options, pretrained=True), None
+    if wish.weights is None:
+        return build(wish.spec, len(dataset.classes), **options), len(dataset.classes)
+    held, net = read_weights(wish.weights), build(wish.spec, None, **options)
+    head = head_of(net)
+    weight = held.get(f"{head}.weight")
+    if weight is None or weight.ndim < 2 or weight.shape == net.state_dict()[f"{head}.weight"].shape:
+        return net, None
+    return build(wish.spec, len(weight), **options), len(weight)
+
+
+def _preprocess(
+    wish: Wish, dataset: Dataset, net: nn.Module, known: Published | None, as_published: bool
+) -> Preprocess | None:
+    """The published network's way for published weights; for others the data's own size and statistics."""
+    from winze.data import Preprocess
+    from winze.networks import NetworkError
+
+    if not dataset.pictures:
+        return None
+    normalise = wish.normalise or ("network" if as_published else "data")
+    if normalise == "network" and known is None:
+        raise NetworkError(f"{wish.spec} does not say how its input is normalised; use --normalise data")
+    height, width = dataset.shape[1:]
+    if wish.size is not None:
+        height = width = wish.size
+    elif known is not None and (as_published or known.fixed):
+        height, width = known.input_size[1:]
+    channels = known.input_size[0] if known is not None else _channels(net, dataset)
+    if normalise == "network" and known is not None:
+        return Preprocess((height, width), known.mean, known.std, channels)
+    return Preprocess.of(dataset, (height, width), channels)
+
+
+def _channels(net: nn.Module, dataset: Dataset) -> int:
+    """What the first layer takes, where that is a convolution of grey or colour pictures; else what the data has."""
+    from torch.nn import Conv2d, Linear
+
+    first = next((m for m in net.modules() if isinstance(m, Conv2d | Linear)), None)
+    return first.in_channels if isinstance(first, Conv2d) and first.in_channels in (1, 3) else dataset.shape[0]
+
+
+def _try(net: nn.Module, spec: str, dataset: Dataset, preprocess: Preprocess | None, device: torch.device) -> None:
+    import torch
+
+    from winze.networks import NetworkError
+
+    x = dataset.test_images[:2].to(device)
+    x = x if preprocess is None else preprocess(x)
+    try:
+        with torch.no_grad():
+            net(x)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:
+        said = " ".join(str(error).split())
+        shape = "x".join(map(str, x.shape[1:]))
+        raise NetworkError(f"{spec} does not take {dataset.name} as {shape} (try --size): {said}") from error
+
+
+def device_named(name: str | None) -> torch.device:
+    """The device of that name; None: a GPU where there is one, else the CPU."""
+    import torch
+
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.zeros(1, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"device {name!r} cannot be used: {first}") from error
+    return device

@@ -1,0 +1,29 @@
+"""`winze report`: the page of a scan, again from its stored readings."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Report:
+    """Write the report of a scan again from its stored readings; no network is needed."""
+
+    folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
+    """a folder that `winze scan` wrote"""
+    out: Path | None = None
+    """the page to write (DIR/report.html)"""
+
+    def run(self) -> None:
+        from winze import observe
+        from winze.cli.folder import writable_file
+
+        page = writable_file(self.out or self.folder / "report.html")
+        scan = observe.Scan.load(self.folder)
+        scan.report(page)
+        sys.stdout.write(f"{scan.summary()}\n{page}\n")

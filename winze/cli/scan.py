@@ -1,0 +1,125 @@
+"""`winze scan`: read a network at every depth and keep what was read."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import tyro
+
+from winze.cli.network import Normalise
+
+if TYPE_CHECKING:
+    from winze.data import Batches, Dataset, Preprocess
+
+
+@dataclass(frozen=True)
+class Scan:
+    """Read what a network represents at every depth: probes, ranks, similarity, where its tunnel starts."""
+
+    net: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NET")]
+    """a timm name (resnet18), torchvision/NAME, winze/mlp8x256, or my_file.py:make_net"""
+    data: Annotated[str, tyro.conf.arg(metavar="D")]
+    """the data that the network was trained on: a name (see `winze data`), some classes of it such as cifar10[0-4],
+    a folder of images, or an .npz file"""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
+    """the folder to write: readings, report.html, a copy of the weights"""
+    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="D2 ...")] = ()
+    """other data, on which the features of every depth are tried too"""
+    weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
+    """the network's weights: safetensors, or a torch checkpoint of tensors"""
+    pretrained: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """take the published weights of timm or torchvision"""
+    places: Annotated[tuple[str, ...], tyro.conf.arg(metavar="P ...")] = ()
+    """where to read: `layers`, or module names and globs such as 'layer3.*' (blocks; layers where there are none)"""
+    pool: str = "mean"
+    """how feature maps become features: mean, flatten, token (the class token), or K for a K x K grid"""
+    probe: Literal["ridge", "adam"] = "ridge"
+    """how probes learn: closed form in the same pass, or 30 epochs of Adam"""
+    limit: int | None = None
+    """use at most so many train and so many test samples, spread over the classes"""
+    batch: int = 256
+    """samples a batch"""
+    device: str | None = None
+    """cpu, cuda, cuda:1 (a GPU where there is one)"""
+    embed: Literal["pca", "tsne", "umap"] | None = None
+    """also draw the features of every place in two dimensions"""
+    costs: bool = True
+    """measure parameters, FLOPs and seconds of the network cut after every place"""
+    size: int | None = None
+    """bring pictures to squares of so many pixels (the network's size for published weights, else the data's)"""
+    normalise: Normalise | None = None
+    """whose mean and deviation: the network's (default for published weights) or the data's"""
+    keep: bool = True
+    """keep a copy of the weights in the folder, so that `winze truncate` needs nothing else"""
+    seed: int = 0
+    """seed of random weights and random features"""
+
+    def run(self) -> None:
+        from winze import observe
+        from winze.cli.folder import save, sha256, writable_folder
+        from winze.cli.network import Wish, device_named, make_ready
+        from winze.data import load
+
+        folder, pool = writable_folder(self.out), parse_pool(self.pool)
+        _check_names(self.data, self.ood)
+        device = device_named(self.device)
+        dataset = load(self.data, limit=self.limit)
+        others = [load(name, limit=self.limit) for name in self.ood]
+        wish = Wish(self.net, self.weights, self.pretrained, self.size, self.normalise, self.seed)
+        ready = make_ready(wish, dataset, device)
+        for note in ready.notes:
+            sys.stderr.write(f"winze: {note}\n")
+        train, test = splits(dataset, ready.preprocess, self.batch)
+        scan = observe.scan(
+            ready.net,
+            train,
+            test,
+            ood={other.name: splits(other, ready.preprocess, self.batch) for other in others},
+            places=self.places[0] if len(self.places) == 1 else (self.places or None),
+            probe=self.probe,
+            pool=pool,
+            name=dataset.name,
+            device=device,
+            batch=self.batch,
+            embed=self.embed,
+            costs=self.costs,
+            seed=self.seed,
+        )
+        conventions = scan.readings.conventions
+        conventions["network"] = self.net
+        conventions["preprocess"] = ready.preprocess.to_dict() if ready.preprocess else None
+        conventions["classes"] = list(dataset.classes)
+        weights = {"file": str(self.weights), "sha256": sha256(self.weights)} if self.weights else None
+        conventions["weights"] = weights or ("published" if self.pretrained else "random")
+        conventions["limit"] = self.limit
+        told = [f"{each.name}: {note}" for each in (dataset, *others) for note in each.notes]
+        conventions["notes"] = [*conventions.get("notes", []), *told, *ready.notes]
+        save(scan, folder, ready.net if self.keep else None, ready.spec)
+        sys.stdout.write(f"{scan.summary()}\n{folder / 'report.html'}\n")
+
+
+def splits(dataset: Dataset, preprocess: Preprocess | None, batch: int) -> tuple[Batches, Batches]:
+    """Train and test as batches that a scan takes."""
+    from winze.data import Batches
+
+    train, test = (Batches(*part, size=batch, preprocess=preprocess) for part in (dataset.train, dataset.test))
+    return train, test
+
+
+def parse_pool(text: str) -> str | int:
+    """`mean`, `flatten`, `token`, or the size of a grid."""
+    if text in ("mean", "flatten", "token"):
+        return text
+    if text.isdigit() and int(text) > 0:
+        return int(text)
+    raise ValueError(f"--pool is mean, flatten, token or a grid size from 1, not {text!r}")
+
+
+def _check_names(data: str, ood: tuple[str, ...]) -> None:
+    names = [data, *ood]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"--data and --ood name {twice!r} twice")
