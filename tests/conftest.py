@@ -10,7 +10,7 @@ import torch
 from jaxtyping import install_import_hook
 
 # must come before the first import of winze, which happens in the test files: shapes in types are then checked
-install_import_hook(["winze"], "beartype.beartype")
+install_import_hook(["winze"], "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)

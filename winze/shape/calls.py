@@ -17,6 +17,10 @@ Shortcut = Callable[[], Tensor]
 """`shortcut()` is the tensor the network would add: after its projection, norm or pooling, which run only then."""
 
 
+class ShapeError(ValueError):
+    """Shortcut and branch that cannot be added up."""
+
+
 class Branch:
     """`branch()` is f(x); `branch(rows=index)` on some samples only; `branch(frozen=True)` with detached parameters.
 
@@ -37,13 +41,14 @@ class Branch:
         gate: nn.Module | None = None,
         sides: int = 0,
         apart: bool = True,
+        first: bool = False,
     ) -> None:
         self.training = training
         self.gate = gate
         self.sides: tuple[Any, ...] = ()
         self._run, self._inputs, self._scales = run, inputs, scales
         self._owned, self._moment = owned, moment
-        self._side_count, self._apart = sides, apart
+        self._side_count, self._apart, self._first = sides, apart, first
         self._called = False
 
     def __call__(self, rows: Tensor | None = None, frozen: bool = False) -> Tensor:
@@ -63,6 +68,15 @@ class Branch:
         if rows is None or not self.sides:
             self.sides = tuple(result[1:])
         return result[0]
+
+    def onto(self, shortcut: Tensor, value: Tensor) -> Tensor:
+        """`shortcut + value`, in the network's own order of operands, which decides how the sum lies in memory."""
+        if shortcut.shape != value.shape:
+            raise ShapeError(
+                f"the shortcut is {tuple(shortcut.shape)} but the branch gives {tuple(value.shape)}: "
+                "put a projection on the shortcut, or make the branch keep the shape"
+            )
+        return value + shortcut if self._first else shortcut + value
 
     @property
     def samples(self) -> int:

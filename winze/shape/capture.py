@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 from torch.utils import _pytree as pytree
 
 from winze.depth import Place
@@ -61,6 +62,7 @@ class CapturedJunction(Junction):
             gate=holder._modules.get(gate_name(self.i)),
             sides=part.sides,
             apart=part.apart and apart,
+            first=cut.branch_first,
         )
         result = self.join(partial(cut.shortcut.run, holder, *shortcut_inputs), branch)
         if cut.overwritten and not self.rule.fresh:
@@ -109,7 +111,7 @@ class Capture:
 
         return plan.run(self.holder, join, plan.constants, *tensors)
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
     def _capture(self, args: Any, kwargs: Any) -> Plan:
         return self.add(args, kwargs, self.make(self, args, kwargs))
 

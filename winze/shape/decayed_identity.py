@@ -30,4 +30,4 @@ class DecayedIdentity(Rule):
         return 1 - (1 - self.alpha_min) * place.depth
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
-        return weighted(self.weight(place), shortcut()) + branch()
+        return branch.onto(weighted(self.weight(place), shortcut()), branch())

@@ -49,19 +49,20 @@ class DropPath(Rule):
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
         rate = rate_at(self.rate, self.profile, place)
         if not branch.training or rate == 0:
-            return shortcut() + branch()
+            return branch.onto(shortcut(), branch())
         factor = 1 / (1 - rate) if self.scale else 1.0
         stream = shortcut()
         if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
             kept = bool(torch.rand(()) >= rate)
-            return stream + weighted(factor, branch()) if kept else skip(stream, branch)
+            return branch.onto(stream, weighted(factor, branch())) if kept else skip(stream, branch)
         if self.mask == "batch":
             value = branch()
-            return stream + value * ((torch.rand((), device=value.device) >= rate) * factor).to(value.dtype)
+            coin = (torch.rand((), device=value.device) >= rate) * factor
+            return branch.onto(stream, value * coin.to(value.dtype))
         keep = draw_keep(rate, branch.samples, self.draw, stream.device)
         if not runs_rows(self.compute, branch, place):
             value = branch()
-            return stream + value * (branch.spread(keep, value) * factor)
+            return branch.onto(stream, value * (branch.spread(keep, value) * factor))
         rows = keep.nonzero().flatten()
         if rows.numel() == 0:
             return skip(stream, branch)

@@ -104,7 +104,7 @@ def _from_transformers(net: nn.Module) -> Iterator[Any]:
     if config is None or not hasattr(net, "main_input_name"):
         return
     if net.main_input_name == "pixel_values":
-        size = config.image_size
+        size = getattr(config, "image_size", 224)
         height, width = size if isinstance(size, list | tuple) else (size, size)
         yield {"pixel_values": _noise(net, getattr(config, "num_channels", 3), height, width)}
     tokens = torch.arange(8, device=_device(net)).repeat(BATCH, 1) % getattr(config, "vocab_size", 8)
@@ -113,24 +113,24 @@ def _from_transformers(net: nn.Module) -> Iterator[Any]:
 
 
 def _from_first_layer(net: nn.Module) -> Iterator[Any]:
-    for layer in net.modules():
-        if isinstance(layer, nn.Conv2d):
-            sizes = (224, 299) if type(net).__module__.startswith("torchvision") else (32, 64, 224, 28, 299)
-            yield from (_noise(net, layer.in_channels, size, size) for size in sizes)
-        elif isinstance(layer, nn.Conv1d):
-            yield _noise(net, layer.in_channels, 64)
-        elif isinstance(layer, nn.Conv3d):
-            yield _noise(net, layer.in_channels, 16, 32, 32)
-        elif isinstance(layer, nn.Linear):
-            yield _noise(net, layer.in_features)
-            yield _noise(net, 8, layer.in_features)
-        elif isinstance(layer, nn.Embedding):
+    """What the layers take: convolutions, else embeddings, else one linear layer after the other."""
+    layers = list(net.modules())
+    images = dict.fromkeys(layer.in_channels for layer in layers if isinstance(layer, nn.Conv2d))
+    sizes = (224, 299) if type(net).__module__.startswith("torchvision") else (32, 64, 224, 28, 299)
+    yield from (_noise(net, channels, size, size) for channels in list(images)[:4] for size in sizes)
+    for layer in layers:
+        if isinstance(layer, nn.Conv1d | nn.Conv3d):
+            yield _noise(net, layer.in_channels, *((64,) if isinstance(layer, nn.Conv1d) else (16, 32, 32)))
+            break
+    for layer in layers:
+        if isinstance(layer, nn.Embedding):
             yield torch.arange(8, device=_device(net)).repeat(BATCH, 1) % layer.num_embeddings
-        elif not isinstance(layer, nn.LayerNorm):
-            continue
-        else:
+    for width in dict.fromkeys(layer.in_features for layer in layers if isinstance(layer, nn.Linear)):
+        yield _noise(net, width)
+        yield _noise(net, 8, width)
+    for layer in layers:
+        if isinstance(layer, nn.LayerNorm):
             yield _noise(net, 8, *layer.normalized_shape)
-        return
 
 
 def _noise(net: nn.Module, *shape: int) -> Tensor:

@@ -35,4 +35,4 @@ class Highway(Rule):
             raise RuntimeError(f"junction {place.name!r} has no gate: put Highway in with winze.rewire")
         stream = shortcut()
         carry = torch.sigmoid(branch.gate(stream))
-        return carry * stream + (1 - carry) * branch()
+        return branch.onto(carry * stream, (1 - carry) * branch())

@@ -7,7 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.shape.calls import Branch, Shortcut
+from winze.shape.calls import Branch, ShapeError, Shortcut
 from winze.shape.moment import Moment
 from winze.shape.rule import Rule
 from winze.shape.standard import Standard
@@ -57,8 +57,8 @@ class Junction(nn.Module):
         """The sum by this junction's rule, with shapes that do not fit told in words."""
         try:
             return self.rule.join(self.seat, shortcut, branch)
-        except RuntimeError as error:
-            raise _explained(error, self, shortcut, branch) from error
+        except ShapeError as error:
+            raise ValueError(f"junction {self.place.name!r}: {error}") from None
 
     def extra_repr(self) -> str:
         return f"rule={self.rule}"
@@ -72,13 +72,3 @@ def describe(modules: list[nn.Module]) -> str:
             if not any(True for _ in leaf.children()) and not isinstance(leaf, nn.Identity):
                 counts[type(leaf).__name__] = counts.get(type(leaf).__name__, 0) + 1
     return ", ".join(f"{n} {name}" for name, n in counts.items()) or "no layers"
-
-
-def _explained(error: RuntimeError, junction: Junction, shortcut: Shortcut, branch: Branch) -> Exception:
-    if "must match the size" not in str(error):
-        return error
-    left, right = tuple(shortcut().shape), tuple(branch().shape)
-    return ValueError(
-        f"junction {junction.place.name!r}: the shortcut is {left} but the branch gives {right}; "
-        "put a projection on the shortcut, or make the branch keep the shape"
-    )

@@ -43,7 +43,7 @@ class ResidualDropPath(Rule):
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
         if not branch.training or rate_at(self.rate, self.profile, place) == 0:
-            return shortcut() + branch()
+            return branch.onto(shortcut(), branch())
         if branch.stage is None:
             raise RuntimeError(
                 f"training ResidualDropPath at {place.name!r} needs its two stages: write "
@@ -61,18 +61,18 @@ class ResidualDropPath(Rule):
         assert keep is not None
         if branch.stage == 2 and self.frozen == "weights":
             frozen, value = branch(frozen=True), branch()
-            return stream + torch.where(branch.spread(keep, value).bool(), frozen, value)
+            return branch.onto(stream, torch.where(branch.spread(keep, value).bool(), frozen, value))
         value = branch()
         if branch.stage == 1:
-            return stream + value * branch.spread(keep, value)
-        return stream + with_gradient_where(branch.spread(~keep, value), value)
+            return branch.onto(stream, value * branch.spread(keep, value))
+        return branch.onto(stream, with_gradient_where(branch.spread(~keep, value), value))
 
     def _whole(self, stream: Tensor, branch: Branch) -> Tensor:
         if branch.stage == 1:
-            return stream + branch() if branch.kept_whole else skip(stream, branch)
+            return branch.onto(stream, branch()) if branch.kept_whole else skip(stream, branch)
         if not branch.kept_whole:
-            return stream + branch()
-        return with_zero_gradients(stream + self._frozen(branch), branch.parameters())
+            return branch.onto(stream, branch())
+        return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.parameters())
 
     def _rows(self, stream: Tensor, branch: Branch) -> Tensor:
         kept, dropped = branch.parted

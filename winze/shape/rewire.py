@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import inspect
+import textwrap
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
@@ -34,9 +37,12 @@ def rewire(
     junctions picked; a callable `Place -> rule` over all. Parameters keep their `state_dict` keys. On an error nothing
     has changed.
     """
+    if not (isinstance(rule, Rule) or callable(rule)) or isinstance(rule, type):
+        raise TypeError(f"rewire takes a rule such as Scaled(0.5), or a callable Place -> rule, got {rule!r}")
+    if not (where is None or isinstance(where, str) or callable(where)):
+        raise TypeError(f"where takes a glob on names or a predicate on places, got {where!r}")
     found = discover(net, example)
-    if not found.junctions:
-        raise CaptureError(_nothing_found(net, found))
+    _check_read(net, found, where)
     picked = _pick(found, where)
     chosen = {
         junction: (rule, Place(i, len(picked), junction.place.name))
@@ -144,11 +150,13 @@ def _capture(found: Discovery, holder: nn.Module, own: list[CapturedJunction]) -
     scales = scales_between(here, batch, there, batch + 1) if there is not None and matching else {}
     batch_free = there is not None and here.bound == there.bound
     capture = Capture(holder, own, scales, make_plan)
-    capture.add(*here.arguments, plan_of(holder, here, scales, batch, batch_free))
+    modes = [(False, here, batch)]
     if there is not None and matching:
-        training, holder.training = holder.training, True
-        capture.add(*there.arguments, plan_of(holder, there, scales, batch + 1, batch_free))
-        holder.training = training
+        modes.append((True, there, batch + 1))
+    before = holder.training
+    for holder.training, record, size in modes:
+        capture.add(*record.arguments, plan_of(holder, record, scales, size, batch_free))
+    holder.training = before
     return capture
 
 
@@ -160,13 +168,29 @@ def _install(capture: Capture) -> None:
         vars(capture.holder)["forward"] = capture.forward
 
 
-def _nothing_found(net: nn.Module, found: Discovery) -> str:
-    message = f"{type(net).__name__} has no junction: no forward in it adds a shortcut to a branch"
-    unread = found.junctions.unread
-    if unread:
-        listed = "; ".join(f"{name or '(the network itself)'}, a {why}" for name, why in list(unread.items())[:3])
-        message = (
-            f"no junction found in {type(net).__name__}, but {len(unread)} of its modules could not be read: {listed}. "
-            "Pass example= with a batch that the network takes, or write the sum with a native winze.Junction"
+def _check_read(net: nn.Module, found: Discovery, where: Where | None) -> None:
+    """Raise where there is nothing to rewire, or where a module that could not be read may hold a sum."""
+    names = dict(net.named_modules())
+    doubtful = {name: why for name, why in found.junctions.unread.items() if _adds(names[name])}
+    if doubtful and (where is None or not found.junctions):
+        listed = "; ".join(f"{name or 'the network itself'}, a {why}" for name, why in list(doubtful.items())[:3])
+        raise CaptureError(
+            f"{len(doubtful)} modules of {type(net).__name__} add something in a forward that cannot be read: "
+            f"{listed}. "
+            "Write the sum there with a native winze.Junction, pass an example= that takes another way through it, or "
+            "leave it out with where="
         )
-    return message
+    if not found.junctions:
+        raise CaptureError(f"{type(net).__name__} has no junction: no forward in it adds a shortcut to a branch")
+
+
+def _adds(module: nn.Module) -> bool:
+    """Whether the source of a forward holds a sum at all."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(type(module).forward)))
+    except (OSError, TypeError, SyntaxError):
+        return True
+    sums = (node.op for node in ast.walk(tree) if isinstance(node, ast.BinOp | ast.AugAssign))
+    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    named = (getattr(function, "attr", "") for function in calls)
+    return any(isinstance(op, ast.Add) for op in sums) or any(name in ("add", "add_") for name in named)

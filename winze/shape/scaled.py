@@ -27,4 +27,4 @@ class Scaled(Rule):
             raise ValueError(f"Scaled takes finite factors, got shortcut={self.shortcut}, branch={self.branch}")
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
-        return weighted(self.shortcut, shortcut()) + weighted(self.branch, branch())
+        return branch.onto(weighted(self.shortcut, shortcut()), weighted(self.branch, branch()))

@@ -7,6 +7,7 @@ module they are run for, so one plan serves every copy of it.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,11 +39,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Cut:
-    """One residual sum: how to compute its shortcut and its branch, and who changes its result in place."""
+    """One residual sum: how to compute its shortcut and its branch.
+
+    `overwritten`: something changes its result in place. `branch_first`: the network adds the shortcut to the branch,
+    so that the result lies in memory as the branch does.
+    """
 
     shortcut: Part
     branch: Part
     overwritten: bool
+    branch_first: bool
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,8 @@ def _cut(graph: fx.Graph, join: fx.Node, i: int, residual: Sum, moved: dict[fx.N
         for user in [u for u in old.users if u not in branch and u is not joined]:
             user.replace_input_with(old, new)
     _erase(graph, branch | shortcut | gone)
-    return Cut(shortcut_part, branch_part, overwritten)
+    _sort(graph)
+    return Cut(shortcut_part, branch_part, overwritten, residual.terms[0] is not residual.shortcut)
 
 
 def _join(join: Function, i: int, shortcut_inputs: tuple[Any, ...], branch_inputs: tuple[Any, ...]) -> Any:
@@ -205,6 +212,23 @@ def _erase(graph: fx.Graph, moved: set[fx.Node]) -> None:
         idle = not node.users and node.op not in ("placeholder", "output")
         if node.target is torch._assert or (idle and (node in moved or node.op == "get_attr" or not _is_data(node))):
             graph.erase_node(node)
+
+
+def _sort(graph: fx.Graph) -> None:
+    """Put every node behind its inputs, and else keep the order."""
+    nodes = list(graph.nodes)
+    placed: dict[fx.Node, None] = {}
+
+    def place(node: fx.Node) -> None:
+        if node not in placed:
+            for needed in node.all_input_nodes:
+                place(needed)
+            placed[node] = None
+
+    for node in nodes:
+        place(node)
+    for before, node in itertools.pairwise(placed):
+        before.append(node)
 
 
 def _first_placeholder(graph: fx.Graph, name: str) -> fx.Node:

@@ -19,4 +19,4 @@ class Standard(Rule):
     """
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
-        return shortcut() + branch()
+        return branch.onto(shortcut(), branch())

@@ -68,8 +68,12 @@ class Reading:
         for node in reversed(self.nodes):
             if node in inner or not is_sum(node):
                 continue
-            terms = tuple(self._terms(node, inner))
-            residual = self._residual(node, terms)
+            within: set[fx.Node] = set()
+            residual = self._residual(node, tuple(self._terms(node, within)))
+            if residual is not None and all(residual.stream in self.ancestors[term] for term in residual.branch):
+                inner |= within
+            else:
+                residual = self._residual(node, tuple(operands(node)))
             if residual is not None:
                 found.append(residual)
         return found[::-1]
@@ -129,8 +133,8 @@ class Reading:
                     return None
                 length = self._length(shortcut, node)
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
-                resampled = any(self._resamples(n) for o in reached for n in self._between(node, o) | {o})
-                return node if length <= 2 and deep and not resampled and _carries_data(node) else None
+                direct = any(self._reaches_at_its_size(node, other) for other in reached)
+                return node if length <= 2 and deep and direct and _carries_data(node) else None
             node = self._step_up(node)
         return None
 
@@ -152,6 +156,18 @@ class Reading:
         narrow = all(w.shape[2:].numel() == 1 or w.shape[1] == 1 for w in weights)
         mixes = any(isinstance(m, nn.MultiheadAttention | nn.RNNBase | nn.Embedding) for m in module.modules())
         return len(weights) <= 2 and narrow and not mixes and not _resamples(module)
+
+    def _reaches_at_its_size(self, stream: fx.Node, end: fx.Node) -> bool:
+        """Whether a way leads from the stream to `end` on which nothing is resampled: else the sum is a fusion."""
+        seen, waiting = {end}, [end]
+        while waiting:
+            node = waiting.pop()
+            if node is stream:
+                return True
+            if not self._resamples(node):
+                waiting.extend(i for i in data_inputs(node) if i not in seen)
+                seen.update(data_inputs(node))
+        return False
 
     def _resamples(self, node: fx.Node) -> bool:
         if node.op == "call_module":

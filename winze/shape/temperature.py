@@ -41,7 +41,8 @@ class Temperature(nn.Module):
         if logits.ndim != 2:
             raise ValueError(f'Temperature("norm") takes logits of shape [sample, class], got {tuple(logits.shape)}')
         precise = torch.promote_types(logits.dtype, torch.float32)  # in half precision the norm may overflow
-        return logits / (torch.linalg.vector_norm(logits, dtype=precise) / math.sqrt(len(logits)))
+        norm = torch.linalg.vector_norm(logits, dtype=precise) / math.sqrt(len(logits))
+        return logits / torch.where(norm > 0, norm, 1)  # logits that are all 0, as from a new head, stay so
 
     def step(self) -> None:
         """Count one training step; a schedule sets the next temperature."""

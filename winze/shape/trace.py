@@ -285,10 +285,15 @@ def _patched() -> Iterator[None]:
             recorder = _active()
             return recorder.attribute(found) if recorder is not None and isinstance(found, Tensor) else found
 
-        def traced_isinstance(item: Any, classes: Any) -> bool:
-            if type(item) is Traced and _active() is not None:
-                return _isinstance(item, classes) or _isinstance(item.value, classes)
-            return _isinstance(item, classes)
+        # a lambda, free of every other function of ours: type checkers that wrap functions call isinstance themselves
+        traced_isinstance = lambda item, classes: (  # noqa: E731
+            _isinstance(item, classes)
+            or (
+                type(item) is Traced
+                and getattr(_state, "recorder", None) is not None
+                and _isinstance(item.value, classes)
+            )
+        )
 
         def traced_enter(context: Any) -> Any:
             recorder = _active()
