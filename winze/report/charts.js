@@ -24,7 +24,7 @@ const rampColour = (spot, count) => theme().ramp[Math.round((63 * spot) / Math.m
 
 function axis(title, more) {
   const look = { gridcolor: theme().grid, linecolor: theme().faint, zeroline: false, automargin: true, ticks: "outside" };
-  return Object.assign(look, { tickcolor: theme().faint, title: { text: safe(title) } }, more);
+  return Object.assign(look, { tickcolor: theme().faint, title: { text: safe(title), standoff: 8 } }, more);
 }
 
 function layerAxis(count, more) {
@@ -106,7 +106,7 @@ function profile() {
     if (other) traces.push(line(scan, x, other, page.labels[second], number, { colour: several ? colour : theme().rank, dash: "dash", axis: "y2", size: 3, said: who + page.labels[second] }));
     tunnel(scan, byShare, colour, shapes);
   });
-  const right = axis(page.labels[second] || "", { overlaying: "y", side: "right", showgrid: false, rangemode: "tozero", tickfont: { color: several ? theme().ink : theme().rank } });
+  const right = axis(page.labels[second] || "", { overlaying: "y", side: "right", tickmode: "auto", showgrid: false, rangemode: "tozero", tickfont: { color: several ? theme().ink : theme().rank } });
   const bottom = byShare ? axis("share of the depth", { tickformat: ".0%" }) : layerAxis(longest);
   draw("profile", traces, { xaxis: bottom, yaxis: axis("probe accuracy", { tickformat: ".0%" }), yaxis2: right, shapes });
 }

@@ -15,7 +15,9 @@ from winze.report.figures import save_all
 from winze.report.payload import payload
 from winze.report.sections import navigation, sections
 from winze.report.summary import comparison, summary
-from winze.report.tables import prose
+from winze.report.tables import hidden, prose
+
+MOST = 5  # sentences about other data before the rest is folded away
 
 
 def write(
@@ -70,7 +72,11 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
     def listed(sentences: list[str]) -> str:
         if not sentences:
             return "<p>There are no probes in these readings, so nothing can be said about a tunnel.</p>"
-        return f"<ul>{''.join(f'<li>{prose(sentence)}</li>' for sentence in sentences)}</ul>"
+        others = [sentence for sentence in sentences if sentence.startswith("For `")]
+        folded = others[MOST:] if len(others) > MOST + 1 else []
+        open_list = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences if sentence not in folded)
+        rest = "".join(f"<li>{prose(sentence)}</li>" for sentence in folded)
+        return f"<ul>{open_list}</ul>" + (hidden(f"<ul>{rest}</ul>", f"{len(folded)} more data sets") if rest else "")
 
     if len(scans) == 1:
         return listed(summary(next(iter(scans.values())), threshold))

@@ -10,7 +10,7 @@ function maps() {
     const [from, to] = [0.5, n.length + 0.5], shapes = [];
     if (at) [["#ffffff", "solid"], ["#1b1f24", "dot"]].forEach(([color, dash]) => shapes.push(
       { type: "line", x0: at, x1: at, y0: from, y1: to, line: { color, dash, width: 1 } }, { type: "line", x0: from, x1: to, y0: at, y1: at, line: { color, dash, width: 1 } }));
-    const square = layerAxis(n.length, { constrain: "domain", nticks: 10, tickmode: "auto" });
+    const square = layerAxis(n.length, Object.assign({ constrain: "domain" }, n.length > 10 ? { nticks: 10, tickmode: "auto" } : {}));
     draw(`cka-${spot}`, [trace], { xaxis: square, yaxis: Object.assign({}, square, { scaleanchor: "x" }), shapes });
   });
 }

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import isfinite
 
+import numpy as np
+
 from winze.depth import Place
+from winze.measure import best_place
 from winze.readings import Readings
 from winze.report import facts
 from winze.report.names import layer, number, percent, points
@@ -32,7 +35,12 @@ def _tunnel(readings: Readings, threshold: float) -> list[str]:
         why = f" ({row.note})" if row.note else ""
         said = [f"The network's own accuracy could not be read{why}; the last layer's probe stands in for it."]
     if tunnel.start is None:
-        return [f"No layer reaches {percent(threshold)} of {owner}, so no tunnel begins: {tunnel.reason}.", *said]
+        curve = facts.column(readings, "probe")
+        best = "" if not facts.has(readings, "probe") else _best(readings, curve)
+        return [
+            f"No tunnel: no layer reaches {percent(threshold)} of {owner}, {percent(tunnel.reference)}{best}.",
+            *said,
+        ]
     first = tunnel.start.index + 1
     where = f"layers 1-{first}" if first > 1 else "layer 1"
     within = f" (95 % interval {_interval(tunnel.low, tunnel.high)})" if found.bounded else ""
@@ -45,6 +53,11 @@ def _tunnel(readings: Readings, threshold: float) -> list[str]:
         f"{percent(threshold)} of {owner}, {percent(tunnel.reference)}."
     )
     return [f"Extractor: {where} of {total}{within}, {rest}.", reached, *said]
+
+
+def _best(readings: Readings, curve: facts.Array) -> str:
+    place = best_place(facts.places(readings), curve)
+    return f"; the best, {layer(place)}, has {percent(float(np.nanmax(curve)))}"
 
 
 def _interval(low: Place | None, high: Place | None) -> str:

@@ -124,7 +124,7 @@ def conventions_table(scans: Mapping[str, Readings]) -> str:
     keys = dict.fromkeys(key for one in scans.values() for key in one.conventions)
     rows = [[key, *(_words(one.conventions.get(key)) for one in scans.values())] for key in keys]
     heads = ["convention", *scans] if len(scans) > 1 else ["convention", "value"]
-    return table("Conventions", heads, rows, kind="words")
+    return table("What the numbers rest on", heads, rows, kind="words")
 
 
 def data_table(scans: Mapping[str, Readings]) -> str:

@@ -1,0 +1,150 @@
+"""Every figure draws from stored readings, the same bytes each time, and leaves out what was not read."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from synthetic import scan, watched
+
+from winze.readings import Readings
+from winze.report import figures, save_all, style
+from winze.report.scans import UnreadError
+
+NAN = float("nan")
+SINGLE = ["depth_profile", "cka_map", "spectra", "class_variances", "embedding", "cuts"]
+
+
+def drawn(name: str, scans: Any, **more: Any) -> Any:
+    return getattr(figures, name)(scans, **more)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", [*SINGLE, "curves_over_training"])
+def test_the_same_readings_give_the_same_bytes(name: str, theme: str, tmp_path: Path) -> None:
+    readings = watched() if name == "curves_over_training" else scan()
+    for file in ("one.svg", "two.svg"):
+        style.save(drawn(name, readings, theme=theme), tmp_path / file)
+    body = (tmp_path / "one.svg").read_text(encoding="utf-8")
+    assert body == (tmp_path / "two.svg").read_text(encoding="utf-8")
+    assert "<dc:date>" not in body
+
+
+@pytest.mark.parametrize("name", [*SINGLE, "curves_over_training"])
+def test_several_scans_share_a_figure(name: str, tmp_path: Path) -> None:
+    one, two = (watched(), watched(4)) if name == "curves_over_training" else (scan(), scan(probe=[0.5, 0.9, 0.98]))
+    style.save(drawn(name, {"plain": one, "decayed": two}), tmp_path / "both.svg")
+    if name != "embedding":
+        body = (tmp_path / "both.svg").read_text(encoding="utf-8")
+        assert "plain" in body
+        assert "decayed" in body
+
+
+@pytest.mark.parametrize("name", [*SINGLE, "curves_over_training"])
+def test_a_figure_without_its_readings_says_what_is_missing(name: str) -> None:
+    with pytest.raises(UnreadError, match="these readings hold no"):
+        drawn(name, Readings())
+
+
+def test_the_profile_has_probe_other_data_rank_tunnel_and_threshold() -> None:
+    drawing = figures.depth_profile(scan())
+    left, right = drawing.axes
+    lines = {line.get_label(): line for line in left.get_lines()}
+    theme = style.THEMES["light"]
+    assert lines["probe, cifar10"].get_color() == theme.probe
+    assert lines["textures"].get_color() == theme.others[0]
+    assert lines["95 % of 98.2 %"].get_ydata()[0] == pytest.approx(0.95 * 0.982)
+    rank = right.get_lines()[0]
+    assert (rank.get_color(), rank.get_linestyle()) == (theme.rank, "--")
+    spans = [patch for patch in left.patches if patch.get_height() == 1]
+    assert [(span.get_x(), span.get_width()) for span in spans] == [(8.5, 11.0)]
+    assert "layer 8, features.22" in left.get_title(loc="left")
+
+
+def test_what_could_not_be_read_is_a_gap_not_a_zero() -> None:
+    drawing = figures.depth_profile(scan(probe=[0.4, NAN, 0.9, 0.98], arrays=False))
+    values = drawing.axes[0].get_lines()[0].get_ydata()
+    assert np.isnan(values[1])
+    assert values[2] == 0.9
+
+
+def test_a_place_that_was_not_read_for_other_data_is_a_gap() -> None:
+    readings = scan(probe=[0.5, 0.9, 0.98], ood={"a": [0.1, 0.2, 0.3]})
+    readings.rows = [row for row in readings.rows if not (row.data == "a" and row.index == 1)]
+    line = next(line for line in figures.depth_profile(readings).axes[0].get_lines() if line.get_label() == "a")
+    assert np.isnan(line.get_ydata()[1])
+
+
+def test_the_chosen_cut_is_ringed() -> None:
+    axes = figures.cuts(scan()).axes[0]
+    ring = next(line for line in axes.get_lines() if line.get_markersize() == 11)
+    assert ring.get_ydata()[0] == 0.972
+    assert ring.get_xdata()[0] == pytest.approx(1000 * (0.05 * 8 / 19 + 0.001))
+
+
+def test_a_cost_may_be_asked_for_by_name() -> None:
+    assert figures.cuts(scan(), cost="flops").axes[0].get_xlabel() == "million FLOPs"
+    with pytest.raises(UnreadError, match="joules"):
+        figures.cuts(scan(), cost="joules")
+
+
+def test_an_embedding_of_an_unknown_place_names_those_there_are() -> None:
+    with pytest.raises(UnreadError, match=r"no embedding of place 9; there are: \[0, 1\]"):
+        figures.embedding(scan(probe=[0.5, 0.98]), at=[9])
+
+
+def test_chosen_pictures_hold_both_ends_and_the_start() -> None:
+    from winze.report.pictures import chosen
+
+    assert {0, 7, 18} <= set(chosen(scan()))
+    assert len(chosen(scan())) == 6
+
+
+def test_all_figures_are_saved_as_svg_and_png(tmp_path: Path) -> None:
+    written = save_all(scan(), tmp_path)
+    assert {path.name for path in written} == {f"{name}.{kind}" for name in SINGLE for kind in ("svg", "png")}
+    assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_only_figures_that_the_readings_support_are_saved(tmp_path: Path) -> None:
+    names = {path.stem for path in save_all(scan(arrays=False, costs=False), tmp_path)}
+    assert names == {"depth_profile", "class_variances"}
+    assert save_all(Readings(), tmp_path / "none") == []
+    names = {path.stem for path in save_all(watched(3, 3), tmp_path / "watched")}
+    assert names == {"depth_profile", "training_numerical_rank", "training_probe"}
+
+
+def test_each_of_several_scans_gets_a_folder_of_plain_letters() -> None:
+    assert figures.folders(["plain", "../<b>x", "b-x", "", "Plain"]) == ["plain", "b-x", "b-x-2", "scan", "Plain-2"]
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        scan(probe=[0.9], ood={}),
+        scan(probe=list(np.linspace(0.2, 0.98, 50)), ood={f"set {k}": [0.1] * 50 for k in range(20)}),
+        scan(probe=[0.3, 0.98], names=["<script>$x_1$", "a" * 300]),
+        scan(probe=[NAN, NAN, 0.98], accuracy=NAN),
+    ],
+    ids=["one place", "many", "odd names", "mostly NaN"],
+)
+def test_extremes_are_drawn_without_a_warning(readings: Readings, tmp_path: Path) -> None:
+    assert save_all(readings, tmp_path)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_every_colour_stands_out_from_its_background(theme: str) -> None:
+    def light(colour: str) -> float:
+        parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    def contrast(colour: str) -> float:
+        pair = sorted((light(colour), light(style.THEMES[theme].paper)))
+        return (pair[1] + 0.05) / (pair[0] + 0.05)
+
+    look = style.THEMES[theme]
+    assert all(contrast(colour) >= 3 for colour in look.scans)
+    assert all(contrast(colour) >= 2.2 for colour in look.ramp_colours(20))
+    assert contrast(look.ink) >= 7
+    assert contrast(look.faint) >= 4.5

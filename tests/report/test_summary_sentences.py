@@ -1,0 +1,126 @@
+"""The sentences, on readings whose answers are known."""
+
+import numpy as np
+import pytest
+from synthetic import scan, watched
+
+from winze.readings import Readings
+from winze.report import comparison, summary
+
+NAN = float("nan")
+
+
+def test_the_summary_says_what_the_readings_hold() -> None:
+    assert summary(scan()) == [
+        "Extractor: layers 1-8 of 19 (95 % interval 8-8), tunnel: 9-19.",
+        "The probe at layer 8, `features.22`, has 97.2 %; it is the first to reach 95 % of the network's own accuracy, "
+        "98.2 %.",
+        "For `textures` take layer 7, `features.19` (+10 points over the last layer).",
+        "Cut after layer 8: 99 % of the accuracy, 2.3x faster, 42 % of the parameters, 42 % of the FLOPs.",
+    ]
+
+
+def test_the_interval_widens_where_places_are_close() -> None:
+    probe = [0.5, 0.9, 0.93, 0.945, 0.96, 0.98]
+    first = summary(scan(probe=probe, accuracy=0.98, samples=100))[0]
+    assert first.startswith("Extractor: layers 1-4 of 6 (95 % interval ")
+    low, high = first.split("interval ")[1].split(")")[0].split("-")
+    assert int(low) < 4 <= int(high)
+
+
+def test_without_correctness_there_is_no_interval() -> None:
+    assert summary(scan(arrays=False))[0] == "Extractor: layers 1-8 of 19, tunnel: 9-19."
+
+
+def test_a_lower_threshold_gives_a_shorter_extractor() -> None:
+    assert summary(scan(), threshold=0.9)[0].startswith("Extractor: layers 1-7 of 19")
+
+
+def test_a_tunnel_never_reached_is_said_with_its_reason() -> None:
+    said = summary(scan(probe=[0.3, 0.5, 0.4], accuracy=0.98))
+    assert said[0] == (
+        "No tunnel: no layer reaches 95 % of the network's own accuracy, 98 %; "
+        "the best, layer 2, `features.4`, has 50 %."
+    )
+    assert not any(sentence.startswith("Cut") for sentence in said)
+
+
+def test_a_start_at_the_last_layer_is_no_tunnel_and_no_cut() -> None:
+    said = summary(scan(probe=[0.3, 0.5, 0.98], accuracy=0.98))
+    assert said[0].startswith("Extractor: layers 1-3 of 3")
+    assert said[0].endswith("no tunnel.")
+    assert not any(sentence.startswith("Cut") for sentence in said)
+
+
+def test_one_place_alone_is_said_in_the_singular() -> None:
+    assert summary(scan(probe=[0.98], ood={}, arrays=False))[0] == "Extractor: layer 1 of 1, no tunnel."
+
+
+def test_an_accuracy_that_could_not_be_read_is_said_with_its_note() -> None:
+    readings = scan(accuracy=None)
+    readings.add("accuracy", NAN, data="cifar10", split="test", note="1000 outputs for 10 classes")
+    said = summary(readings)
+    assert any("could not be read (1000 outputs for 10 classes)" in sentence for sentence in said)
+    assert any("the last layer's probe, 98.2 %" in sentence for sentence in said)
+
+
+def test_costs_that_were_not_read_leave_the_cut_out() -> None:
+    assert not any(sentence.startswith("Cut") for sentence in summary(scan(costs=False)))
+
+
+@pytest.mark.parametrize(
+    ("share", "words"), [(0.5, "2.0x faster"), (0.98, "as fast"), (1.08, "8 % slower"), (1.5, "1.5x slower")]
+)
+def test_speed_is_said_both_ways(share: float, words: str) -> None:
+    readings = scan(costs=False)
+    for index in range(19):
+        readings.add("cut_seconds", share, place=f"features.{3 * index + 1}", index=index, total=19, data="cifar10")
+    readings.add("seconds", 1.0)
+    assert summary(readings)[-1] == f"Cut after layer 8: 99 % of the accuracy, {words}."
+
+
+def test_other_data_served_best_by_the_last_layer_gets_no_gain() -> None:
+    said = summary(scan(probe=[0.5, 0.98], ood={"a": [0.1, 0.2], "b": [0.2, 0.2], "c": [0.5, NAN]}))
+    assert "For `a` take the last layer, 2, `features.4`." in said
+    assert "For `b` take layer 1, `features.1` (no better than the last layer, but earlier)." in said
+    assert "For `c` take layer 1, `features.1` (50 %; the last layer was not read)." in said
+
+
+def test_notes_of_the_scan_come_last() -> None:
+    readings = scan()
+    readings.conventions["notes"] = ["`textures` was split half and half by class."]
+    assert summary(readings)[-1] == "`textures` was split half and half by class."
+
+
+def test_readings_without_probes_say_nothing() -> None:
+    assert summary(Readings()) == []
+
+
+def test_readings_during_training_are_judged_at_the_last_step() -> None:
+    assert summary(watched())[0] == "Extractor: layers 1-3 of 6, tunnel: 4-6."
+
+
+def test_two_scans_are_told_apart_in_words() -> None:
+    plain = scan(ranks=[*range(5, 23), 23.0], accuracy=0.97)
+    decayed = scan(ranks=[*range(5, 23), 7.0], accuracy=0.968)
+    said = comparison({"plain": plain, "decayed": decayed})
+    assert said[0] == (
+        "At the last layer the numerical rank is 23 in `plain` against 7 in `decayed`, "
+        "at accuracies of 97 % and 96.8 %."
+    )
+    assert said[1] == "The tunnel begins after layer 8 of 19 in `plain` and after layer 8 of 19 in `decayed`."
+    assert said[2].startswith("The best features for `textures` reach 48 % in `plain` (layer 7)")
+
+
+def test_a_rank_that_is_missing_is_not_compared() -> None:
+    assert comparison({"one": scan(), "two": Readings()}) == []
+    assert comparison({"one": scan()}) == []
+
+
+def test_the_summary_agrees_with_the_probe_curve() -> None:
+    rng = np.random.default_rng(3)
+    for _ in range(20):
+        probe = np.round(np.sort(rng.uniform(0.2, 0.99, 12)), 3).tolist()
+        first = next(i for i, value in enumerate(probe) if value >= 0.95 * probe[-1] - 1e-9)
+        said = summary(scan(probe=probe, ood={}, accuracy=None, samples=1000))[0]
+        assert said.startswith(f"Extractor: layers 1-{first + 1} of 12" if first else "Extractor: layer 1 of 12")
