@@ -7,9 +7,10 @@ import io
 import os
 import re
 import sys
+import textwrap
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, Protocol, Union
+from typing import Annotated, Any, Protocol, Union, runtime_checkable
 
 import tyro
 
@@ -25,6 +26,7 @@ DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 ABOUT = "Shape and measure what a neural network represents at every depth."
 
 
+@runtime_checkable
 class Verb(Protocol):
     """What a command is asked to do."""
 
@@ -81,7 +83,7 @@ def _parsed(words: list[str]) -> Verb | None:
     return _cli(kind, words[1:], f"winze {words[0]}")
 
 
-def _cli(kind: type[Verb], words: list[str], prog: str = "winze") -> Verb | None:
+def _cli(kind: Any, words: list[str], prog: str = "winze") -> Verb | None:
     """tyro's reading of the words; its boxed complaints become one line."""
     complaint = io.StringIO()
     try:
@@ -94,26 +96,31 @@ def _cli(kind: type[Verb], words: list[str], prog: str = "winze") -> Verb | None
 
 
 def _one_line(boxed: str) -> str:
-    """The first section of a box without its frame; of missing arguments only the names."""
-    said = []
-    for line in boxed.splitlines()[1:]:
-        text = line.strip("│╭╰╮╯").rstrip()
-        if re.fullmatch(r"[─\s]+", text) or text.strip().startswith("Arguments are applied"):
+    """The first section of a box, framed in lines or in ASCII; of missing arguments only the names."""
+    inside = [line.strip("│╭╰╮╯").rstrip() for line in boxed.splitlines()[1:]]
+    said: list[str] = []
+    for line in inside:
+        is_rule = re.fullmatch(r"[─\-\s]+", line) is not None
+        if (is_rule and said) or line.strip().startswith("Arguments are applied"):
             break
-        said.append(text)
-    if said and said[0].strip().startswith("Missing from"):
-        said = [said[0], ", ".join(text.strip() for text in said[1:] if not text.startswith(" " * 8))]
-    return " ".join(" ".join(said).split())
+        if not is_rule:
+            said.append(line)
+    text = textwrap.dedent("\n".join(said)).splitlines()
+    if text and text[0].startswith("Missing from"):
+        text = [text[0], ", ".join(line.strip() for line in text[1:] if not line.startswith(" " * 8))]
+    return " ".join(" ".join(text).split())
 
 
 def _is_bad_input(error: Exception) -> bool:
     """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
     from torch import OutOfMemoryError
 
+    from winze.observe import CutError
     from winze.shape import CaptureError
     from winze.train import DivergedError
 
-    return isinstance(error, ValueError | OSError | MemoryError | OutOfMemoryError | CaptureError | DivergedError)
+    own = CaptureError, CutError, DivergedError
+    return isinstance(error, (ValueError, OSError, MemoryError, OutOfMemoryError, *own))
 
 
 def _said(code: int, message: str) -> int:

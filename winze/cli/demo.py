@@ -8,31 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from torch import nn
+    import torch
 
-    from winze.data import Dataset, Preprocess
-    from winze.observe import Scan
-    from winze.shape import Rule
+    import winze
 
 
 @dataclass(frozen=True)
 class Part:
-    """One network of the demo: what it is, what it learns, how."""
+    """One network of the demo: what it is, and how it learns."""
 
     name: str
     spec: str
-    data: str
     training: dict[str, Any]
-    ood: str | None = None
-    rule: Rule | None = None
+    rule: winze.shape.Rule | None = None
 
 
 @dataclass(frozen=True)
 class Demo:
     """Train three small networks on digits, scan them, and compare them on one page (about two minutes on a laptop).
 
-    An MLP of eight layers learns the digits 0-4: its late layers are a tunnel, which no longer knows the digits 5-9
-    apart. A residual MLP of twelve layers learns all ten digits, once plain and once with decayed shortcuts.
+    All learn the digits 0-4, and every layer is asked for the digits 5-9 too. The late layers of an MLP of eight are a
+    tunnel: they no longer tell other digits apart. A residual MLP of twelve layers learns once plain, once with decayed
+    shortcuts, which lower the rank of its last features.
     """
 
     out: Path = Path("demo")
@@ -55,10 +52,10 @@ class Demo:
         ranks, accuracies = ({name: last(scans[name], what) for name in ("plain", "decayed")} for what in LAST)
         sys.stdout.write(
             f"Decayed shortcuts: rank {ranks['decayed']:.0f} instead of {ranks['plain']:.0f} at the last layer, "
-            f"accuracy {accuracies['decayed']:.1%} instead of {accuracies['plain']:.1%}.\n{page}\n"
+            f"accuracy {accuracies['decayed']:.3f} instead of {accuracies['plain']:.3f}.\n{page}\n"
         )
 
-    def _scanned(self, part: Part) -> Scan:
+    def _scanned(self, part: Part) -> winze.observe.Scan:
         """Train one network, read it, keep it, and say what was found."""
         import torch
 
@@ -69,7 +66,7 @@ class Demo:
         from winze.networks import build, describe
         from winze.train import fit
 
-        dataset = load(part.data)
+        dataset = load(DATA)
         preprocess = Preprocess.of(dataset)
         spec = describe(part.spec, len(dataset.classes), part.rule, inputs=INPUTS)
         with torch.random.fork_rng():
@@ -78,8 +75,8 @@ class Demo:
         training = part.training | ({} if self.epochs is None else {"epochs": self.epochs})
         history = fit(net, *dataset.train, seed=self.seed, preprocess=preprocess, **training)
         train, test = splits(dataset, preprocess, 256)
-        others = {part.ood: splits(load(part.ood), preprocess, 256)} if part.ood else {}
-        scan = observe.scan(net, train, test, ood=others, places=_hidden(net), name=part.data, embed="pca", costs=True)
+        others = {OTHER: splits(load(OTHER), preprocess, 256)}
+        scan = observe.scan(net, train, test, ood=others, places=_hidden(net), name=DATA, embed="pca", costs=True)
         _tell(scan, part, dataset, preprocess)
         save(scan, self.out / part.name, net, spec)
         sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{scan.summary()}\n\n")
@@ -88,28 +85,30 @@ class Demo:
 
 
 INPUTS = 64
+DATA, OTHER = "digits[0-4]", "digits[5-9]"
 LAST = ("numerical_rank", "accuracy")
 
 
 def _parts() -> list[Part]:
     from winze.shape import DecayedIdentity
 
-    # the tunnel: FACTS' small version of the thesis's MLPs; shortcuts: any step size shows it, this one without noise
+    # the tunnel: the small version of the thesis's MLPs. Shortcuts: over seeds 0, 1, 2 the last rank is 20, 21, 24
+    # plain and 5, 7, 6 decayed at these steps; at a third of them 42, 38, 43 and 6, 8, 6
     steep = {"epochs": 150, "batch": 128, "lr": 0.05, "momentum": 0.9}
-    even = {"epochs": 60, "batch": 128, "lr": 1e-3, "optimizer": "adamw"}
+    even = {"epochs": 60, "batch": 128, "lr": 3e-3, "optimizer": "adamw"}
     return [
-        Part("mlp8", "winze/mlp8x256", "digits[0-4]", steep, ood="digits[5-9]"),
-        Part("plain", "winze/resmlp12x128", "digits", even),
-        Part("decayed", "winze/resmlp12x128", "digits", even, rule=DecayedIdentity(alpha_min=0.6)),
+        Part("mlp8", "winze/mlp8x256", steep),
+        Part("plain", "winze/resmlp12x128", even),
+        Part("decayed", "winze/resmlp12x128", even, rule=DecayedIdentity(alpha_min=0.6)),
     ]
 
 
-def _hidden(net: nn.Module) -> list[str]:
+def _hidden(net: torch.nn.Module) -> list[str]:
     """The hidden layers, as the thesis counts them: the logits are no place here."""
     return [f"layers.{i}" for i, _ in enumerate(net.get_submodule("layers").children())]
 
 
-def _tell(scan: Scan, part: Part, dataset: Dataset, preprocess: Preprocess) -> None:
+def _tell(scan: winze.observe.Scan, part: Part, dataset: winze.data.Dataset, preprocess: winze.data.Preprocess) -> None:
     conventions = scan.readings.conventions
     conventions["network"] = part.spec if part.rule is None else f"{part.spec}, {part.rule}"
     conventions["preprocess"] = preprocess.to_dict()
@@ -118,7 +117,7 @@ def _tell(scan: Scan, part: Part, dataset: Dataset, preprocess: Preprocess) -> N
     conventions["notes"] = [*conventions.get("notes", []), *(f"{dataset.name}: {note}" for note in dataset.notes)]
 
 
-def last(scan: Scan, measure: str) -> float:
+def last(scan: winze.observe.Scan, measure: str) -> float:
     """A measure at the last place, or the one of the whole network."""
     rows = [row for row in scan.readings.rows if row.measure == measure and row.data in ("", scan.data)]
     return max(rows, key=lambda row: -1 if row.index is None else row.index).value

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:
-    from torch import nn
+    import torch
 
-    from winze.observe import Scan
+    import winze
 
 WEIGHTS, PAGE = "weights.safetensors", "report.html"
 
@@ -47,7 +47,7 @@ def _check_parent(path: Path) -> None:
         raise PermissionError(f"{path} cannot be written: {parent} is read-only")
 
 
-def save(scan: Scan, folder: Path, net: nn.Module | None, spec: Mapping[str, Any]) -> None:
+def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, spec: Mapping[str, Any]) -> None:
     """Write the scan, its report and the weights; a new folder appears whole or not at all."""
     fresh = not folder.exists()
     target = folder.absolute().with_name(f".{folder.name}.{os.getpid()}") if fresh else folder
@@ -66,7 +66,7 @@ def save(scan: Scan, folder: Path, net: nn.Module | None, spec: Mapping[str, Any
             shutil.rmtree(target, ignore_errors=True)
 
 
-def _save_weights(net: nn.Module, file: Path) -> str:
+def _save_weights(net: torch.nn.Module, file: Path) -> str:
     from safetensors.torch import save_model
 
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
@@ -79,7 +79,9 @@ def _save_weights(net: nn.Module, file: Path) -> str:
     return digest
 
 
-def rebuilt(scan: Scan, folder: Path, spec: str | None = None, weights: Path | None = None) -> nn.Module:
+def rebuilt(
+    scan: winze.observe.Scan, folder: Path, spec: str | None = None, weights: Path | None = None
+) -> torch.nn.Module:
     """The network that was scanned, from what the folder says of it; `spec` and `weights` override that."""
     from winze.networks import NetworkError, build, load_weights
 

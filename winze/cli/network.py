@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import torch
-    from torch import nn
 
-    from winze.data import Dataset, Preprocess
-    from winze.networks import Published
+    import winze
 
 Normalise = Literal["network", "data"]
 
@@ -33,13 +31,13 @@ class Wish:
 class Ready:
     """A network in evaluation mode, its preprocessing, how to build it again, and what the user should know."""
 
-    net: nn.Module
-    preprocess: Preprocess | None
+    net: torch.nn.Module
+    preprocess: winze.data.Preprocess | None
     spec: dict[str, Any]
     notes: list[str] = field(default_factory=list)
 
 
-def make_ready(wish: Wish, dataset: Dataset, device: torch.device) -> Ready:
+def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) -> Ready:
     """Build, fill, prepare, and try on two samples."""
     from winze.networks import NetworkError, describe, load_weights, published
 
@@ -70,7 +68,7 @@ def make_ready(wish: Wish, dataset: Dataset, device: torch.device) -> Ready:
     return Ready(net, preprocess, describe(wish.spec, classes, **options), notes)
 
 
-def _options(wish: Wish, dataset: Dataset) -> dict[str, Any]:
+def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
     """Our own networks take their number of inputs from the data."""
     if not wish.spec.startswith("winze/"):
         return {}
@@ -78,7 +76,7 @@ def _options(wish: Wish, dataset: Dataset) -> dict[str, Any]:
     return {"inputs": prod(shape)}
 
 
-def _built(wish: Wish, dataset: Dataset, options: dict[str, Any]) -> tuple[nn.Module, int | None]:
+def _built(wish: Wish, dataset: winze.data.Dataset, options: dict[str, Any]) -> tuple[torch.nn.Module, int | None]:
     """The network, and its number of classes where it is not its own: what the weights hold, else the data's."""
     import torch
 
@@ -98,8 +96,12 @@ def _built(wish: Wish, dataset: Dataset, options: dict[str, Any]) -> tuple[nn.Mo
 
 
 def _preprocess(
-    wish: Wish, dataset: Dataset, net: nn.Module, known: Published | None, as_published: bool
-) -> Preprocess | None:
+    wish: Wish,
+    dataset: winze.data.Dataset,
+    net: torch.nn.Module,
+    known: winze.networks.Published | None,
+    as_published: bool,
+) -> winze.data.Preprocess | None:
     """The published network's way for published weights; for others the data's own size and statistics."""
     from winze.data import Preprocess
     from winze.networks import NetworkError
@@ -120,7 +122,7 @@ def _preprocess(
     return Preprocess.of(dataset, (height, width), channels)
 
 
-def _channels(net: nn.Module, dataset: Dataset) -> int:
+def _channels(net: torch.nn.Module, dataset: winze.data.Dataset) -> int:
     """What the first layer takes, where that is a convolution of grey or colour pictures; else what the data has."""
     from torch.nn import Conv2d, Linear
 
@@ -128,7 +130,13 @@ def _channels(net: nn.Module, dataset: Dataset) -> int:
     return first.in_channels if isinstance(first, Conv2d) and first.in_channels in (1, 3) else dataset.shape[0]
 
 
-def _try(net: nn.Module, spec: str, dataset: Dataset, preprocess: Preprocess | None, device: torch.device) -> None:
+def _try(
+    net: torch.nn.Module,
+    spec: str,
+    dataset: winze.data.Dataset,
+    preprocess: winze.data.Preprocess | None,
+    device: torch.device,
+) -> None:
     import torch
 
     from winze.networks import NetworkError

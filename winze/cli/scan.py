@@ -12,7 +12,7 @@ import tyro
 from winze.cli.network import Normalise
 
 if TYPE_CHECKING:
-    from winze.data import Batches, Dataset, Preprocess
+    import winze
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,9 @@ class Scan:
         sys.stdout.write(f"{scan.summary()}\n{folder / 'report.html'}\n")
 
 
-def splits(dataset: Dataset, preprocess: Preprocess | None, batch: int) -> tuple[Batches, Batches]:
+def splits(
+    dataset: winze.data.Dataset, preprocess: winze.data.Preprocess | None, batch: int
+) -> tuple[winze.data.Batches, winze.data.Batches]:
     """Train and test as batches that a scan takes."""
     from winze.data import Batches
 

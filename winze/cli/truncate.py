@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
-
-if TYPE_CHECKING:
-    from winze.observe import Cut
 
 
 @dataclass(frozen=True)
@@ -38,12 +35,4 @@ class Truncate:
         small = observe.truncate(net, scan, at=self.at)
         file.parent.mkdir(parents=True, exist_ok=True)
         observe.save(small, file)
-        sys.stdout.write(f"{told(small.cut)}\n{file}\n")
-
-
-def told(cut: Cut) -> str:
-    """One sentence on a cut."""
-    share = f"{cut.accuracy:.1%} accuracy (whole network {cut.accuracy_before:.1%})"
-    size = f"{cut.parameters:,} of {cut.parameters_before:,} parameters"
-    work = f"{cut.flops / cut.flops_before:.0%} of the FLOPs, {cut.seconds_before / cut.seconds:.2g}x as fast"
-    return f"Cut after {cut.place.name} (place {cut.place.index + 1} of {cut.place.total}): {share}, {size}, {work}."
+        sys.stdout.write(f"{small.cut}\n{file}\n")

@@ -79,9 +79,11 @@ def _called(make: Any, path: Path, spec: str, arguments: dict[str, Any]) -> Any:
 
 def _line(error: BaseException, path: Path) -> str:
     """`, line 7`: the deepest line of the user's own file in a traceback."""
-    if isinstance(error, SyntaxError) and error.filename == str(path):
+    here = path.resolve()
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).resolve() == here:
         return f", line {error.lineno}"
-    own = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame.lineno for frame in frames if Path(frame.filename).resolve() == here]
     return f", line {own[-1]}" if own else ""
 
 
