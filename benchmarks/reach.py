@@ -2,12 +2,13 @@
 
 For each network: the junctions found, beside a count made by hand from its source; whether outputs and gradients of the
 captured path (under Scaled(1, 1), so that the rewritten forward really runs) are bit-identical to the untouched
-network's; the seconds that capture takes; whether it takes a training step under every rule, in train mode; and
-whether the rewired network goes through torch.export. Or the reason why not.
+network's; the seconds that capture takes; whether it takes a training step under every rule, in train mode; whether
+the rewired network goes through torch.export; whether a scan reads it; and whether it can be cut in the middle, with
+the cut network answering as the scan's probe did. Or the reason why not.
 
     python benchmarks/reach.py [--jobs 2] [--only resnet,vit] [--out results]
 
-About 40 minutes on 2 cores. Each network runs in a process of its own.
+About an hour on 2 cores. Each network runs in a process of its own.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from winze.shape.find import discover
 
 COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
 LIMIT = 600
+SIDE = 96
 RULES: dict[str, Callable[[], winze.Rule]] = {
     "DecayedIdentity": lambda: winze.DecayedIdentity(0.6),
     "Scaled": lambda: winze.Scaled(0.5, 0.5),
@@ -128,6 +130,8 @@ def blank(entry: dict[str, Any]) -> dict[str, Any]:
         "seconds": None,
         "rules": {},
         "export": "-",
+        "scan": "-",
+        "truncate": "-",
         "reason": "",
     }
 
@@ -138,18 +142,37 @@ def measure(entry: dict[str, Any]) -> dict[str, Any]:
     row = blank(entry)
     try:
         net = build(entry)
+        small = example(net, entry)
         start = time.perf_counter()
-        found = discover(net)
+        found = discover(net, small)
         row["seconds"] = round(time.perf_counter() - start, 2)
         row["junctions"] = len(found.junctions)
+        given = found.example.kwargs or found.example.args
         if found.junctions:
-            given = found.example.kwargs or found.example.args
             row["identical"] = identical(net, given)
             row["rules"] = {name: attempt(lambda r=rule: train(net, r(), given)) for name, rule in RULES.items()}
             row["export"] = attempt(lambda: export(net, given))
+        scans: list[winze.Scan] = []
+        row["scan"] = attempt(lambda: scans.append(scan(net, given)))
+        if scans:
+            row["truncate"] = attempt(lambda: cut(net, scans[0], given))
     except Exception as error:
         row["reason"] = said(error)
     return row
+
+
+def example(net: nn.Module, entry: dict[str, Any]) -> Any:
+    """Images of 96 pixels where the network takes them in both modes; else None, for its own size."""
+    if entry["source"] == "transformers":
+        return None
+    images = torch.randn(2, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0))
+    try:
+        for training in (False, True):
+            with torch.no_grad():
+                net.train(training)(images)
+    except Exception:
+        return None
+    return (images,)
 
 
 def build(entry: dict[str, Any]) -> nn.Module:
@@ -222,6 +245,43 @@ def export(net: nn.Module, given: Any) -> None:
             torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
 
 
+def data(given: Any, samples: int, seed: int) -> list[tuple[Any, torch.Tensor]]:
+    """Batches like the example: noise in two classes that differ by a shift, or the example's own tokens."""
+    generator = torch.Generator().manual_seed(seed)
+    batches = []
+    for _ in range(samples // 4):
+        labels = torch.tensor([0, 1, 0, 1])
+
+        def like(t: Any, labels: torch.Tensor = labels) -> Any:
+            if not isinstance(t, torch.Tensor) or t.ndim == 0:
+                return t
+            rows = t[torch.arange(4) % len(t)]
+            if not t.is_floating_point():
+                return (rows + torch.randint(8, rows.shape, generator=generator)) % (int(t.max()) + 1)
+            return torch.randn(rows.shape, generator=generator) + labels.view(-1, *(1,) * (t.ndim - 1))
+
+        batches.append((torch.utils._pytree.tree_map(like, given), labels))
+    return batches
+
+
+def scan(net: nn.Module, given: Any) -> winze.Scan:
+    """A small scan of everything, at the network's own places."""
+    found = winze.scan(net, data(given, 16, 0), data(given, 8, 1), example=given, progress=False)
+    if not len(found.curve("probe")) or not all(value == value for value in found.curve("probe")):
+        raise RuntimeError("a place has no probe")
+    return found
+
+
+def cut(net: nn.Module, scan: winze.Scan, given: Any) -> None:
+    """The network cut in the middle answers as the scan's probe did."""
+    middle = len(scan.places) // 2
+    small = winze.truncate(net, scan, at=middle, example=given, measure=False).eval()
+    with torch.no_grad():
+        right = torch.cat([call(small, x).argmax(1) == y for x, y in data(given, 8, 1)])
+    if right.tolist() != scan.readings.arrays["correct/data"][middle].tolist():
+        raise RuntimeError("the cut network answers otherwise than the probe")
+
+
 def call(net: Callable[..., Any], given: Any) -> Any:
     """The network on its example."""
     return net(**given) if isinstance(given, dict) else net(*given)
@@ -262,6 +322,8 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             "handled": sum(handled(row) for row in own),
             "every rule": sum(handled(row) and all(v == "ok" for v in row["rules"].values()) for row in own),
             "export": sum(row["export"] == "ok" for row in own if row["junctions"]),
+            "scan": sum(row["scan"] == "ok" for row in own),
+            "truncate": sum(row["truncate"] == "ok" for row in own),
             "with junctions": sum(bool(row["junctions"]) for row in own),
         }
     return result

@@ -1,6 +1,8 @@
 """Shape and measure what a neural network represents at every depth."""
 
+from winze import measure
 from winze.depth import Place
+from winze.observe import Scan, Watch, compare, load, save, scan, truncate
 from winze.shape import (
     Alternation,
     CaptureError,
@@ -32,8 +34,16 @@ __all__ = [
     "ResidualDropPath",
     "Rule",
     "Scaled",
+    "Scan",
     "Standard",
     "Temperature",
+    "Watch",
+    "compare",
     "junctions",
+    "load",
+    "measure",
     "rewire",
+    "save",
+    "scan",
+    "truncate",
 ]

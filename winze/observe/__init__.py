@@ -1,6 +1,10 @@
 """Runs a network and measures it at its places."""
 
+from winze.observe.files import load, save
+from winze.observe.prefix import CutError
 from winze.observe.result import Best, Scan, compare
 from winze.observe.scan import scan
+from winze.observe.truncate import Cut, Truncated, truncate
+from winze.observe.watch import Watch
 
-__all__ = ["Best", "Scan", "compare", "scan"]
+__all__ = ["Best", "Cut", "CutError", "Scan", "Truncated", "Watch", "compare", "load", "save", "scan", "truncate"]

@@ -28,7 +28,7 @@ def _plane(features: Tensor, method: str) -> np.ndarray:
     narrow = (centred @ directions[:50].T).numpy()
     if method == "umap":
         try:
-            from umap import UMAP
+            from umap import UMAP  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
             raise ValueError('embed="umap" needs the extra: pip install "winze[embed]"') from error
         return np.asarray(UMAP(random_state=0).fit_transform(narrow), dtype=np.float32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -59,8 +60,13 @@ class Feed:
 
     def __len__(self) -> int:
         if _is_pair(self.data):
-            return -(-len(self.data[1]) // self.batch)
+            return math.ceil(len(self.data[1]) / self.batch)
         return len(self.data) if hasattr(self.data, "__len__") else 0
+
+    def example(self) -> Any:
+        """The first two samples, as a network takes them: a tuple of arguments or a dict of keyword arguments."""
+        batch = next(iter(self))
+        return _rows(batch.kwargs or batch.args, lambda t: t[:2] if t.ndim else t)
 
     def classes(self) -> Tensor:
         """The labels that occur, sorted."""
@@ -80,7 +86,7 @@ class Feed:
                 f"{self.name}: an iterator runs dry after one pass; pass something that starts anew each time, "
                 "such as a DataLoader, a list of batches or a pair of tensors"
             )
-        return self.data  # type: ignore[no-any-return]
+        return self.data
 
 
 def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed, Feed, int]:

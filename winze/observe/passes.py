@@ -157,7 +157,7 @@ def _shuffled(feed: Feed, order: torch.Generator) -> Feed:
 
 
 @dataclass
-class Test:
+class Gathered:
     """What one pass over the test split gave."""
 
     moments: list[Moments]
@@ -169,7 +169,7 @@ class Test:
     labels: Tensor
 
 
-def test_pass(
+def read_test(
     reader: Reader,
     feed: Feed,
     classes: int,
@@ -178,7 +178,7 @@ def test_pass(
     cka: CKA | None = None,
     moments: bool = True,
     keep: int = 0,
-) -> Test:
+) -> Gathered:
     """Moments, CKA, each probe's and the network's own correctness, and the first `keep` samples' features."""
     names = [spot.place.name for spot in reader.spots]
     gathered = [Moments(w, classes, f"place {n!r}") for w, n in zip(widths, names, strict=True)] if moments else []
@@ -209,7 +209,7 @@ def test_pass(
         if isinstance(logits, Tensor) and logits.ndim == 2:
             outputs = logits.shape[1]
             own.append(logits.argmax(1).cpu() == batch.labels)
-    return Test(
+    return Gathered(
         gathered,
         cka,
         [torch.cat(c) for c in correct if c],

@@ -120,7 +120,7 @@ def _layers(net: nn.Module, found: Discovery, events: list[Event]) -> list[Event
     """Each weight layer of the main stream, moved on to the norm and activation that follow it."""
     names = {module: name for name, module in net.named_modules()}
     left_out = {names[m] for m in _side_modules(found)}
-    holders = [h for h in _holders(net, found)]
+    holders = _holders(net, found)
     chosen: dict[int, Event] = {}
     last_in: dict[nn.Module, int] = {}
     for number, event in enumerate(events):

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from winze.measure import CKA, Probe
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
-from winze.observe.passes import Reader, ridge_probes, test_pass, trained_probes
+from winze.observe.passes import Reader, read_test, ridge_probes, trained_probes
 from winze.observe.places import Where, find_spots
 from winze.observe.result import Scan
 from winze.observe.store import Store
@@ -65,7 +65,8 @@ def scan(
         net.to(where)
     track = _tracker(progress)
     train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
-    spots = find_spots(net, example if example is not None else _example(test_feed), places, layout)
+    given = test_feed.example()
+    spots = find_spots(net, given if example is None else example, places, layout)
     reader = Reader(net, spots, pool, max_features, track)
     full = reader.widths(test_feed)
     widths = [min(width, max_features) for width in full]
@@ -97,7 +98,7 @@ def scan(
         rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
         notes=notes,
         seed=seed,
-        example=list(_example(test_feed)[0].shape) if isinstance(_example(test_feed), tuple) else None,
+        example=list(given[0].shape) if isinstance(given, tuple) else None,
         embedding=embed,
         dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
         device=str(where),
@@ -129,7 +130,7 @@ class Scanner:
         keep = 1000 if embed else 0
         cka = CKA(len(self.widths)) if "cka" in wanted else None
         if len(groups) > 1 and (cka is not None or keep):
-            pairs = test_pass(self.reader, test, classes, self.widths, None, cka, moments=False, keep=keep)
+            pairs = read_test(self.reader, test, classes, self.widths, None, cka, moments=False, keep=keep)
             store.pairs(self.reader.spots, pairs, embed)
             cka, keep = None, 0
         correct: list[Tensor] = []
@@ -138,7 +139,7 @@ class Scanner:
             widths = [self.widths[i] for i in group]
             probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train else None
             moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
-            result = test_pass(reader, test, classes, widths, probes, cka, moments, keep)
+            result = read_test(reader, test, classes, widths, probes, cka, moments, keep)
             store.places(reader.spots, result, probes)
             if len(groups) == 1:
                 store.pairs(reader.spots, result, embed)
@@ -173,14 +174,6 @@ def _feeds(train: Data, test: Data, name: str, batch: int, device: torch.device)
         return pair(train, test, name, batch, device)
     feed = Feed(test, f"{name} test", batch, device)
     return None, feed, int(feed.classes().max()) + 1
-
-
-def _example(feed: Feed) -> Any:
-    batch = next(iter(feed))
-    few = torch.utils._pytree.tree_map(
-        lambda t: t[:2] if isinstance(t, Tensor) and t.ndim else t, batch.kwargs or batch.args
-    )
-    return few
 
 
 def _counts(train: Feed | None, test: Feed) -> dict[str, int]:

@@ -18,7 +18,7 @@ from winze.measure import (
     sample_norm_of,
 )
 from winze.observe.embedding import embed_places
-from winze.observe.passes import Test
+from winze.observe.passes import Gathered
 from winze.observe.places import Spot
 from winze.observe.result import wilson
 from winze.readings import Readings
@@ -32,7 +32,7 @@ class Store:
     data: str
     wanted: set[str]
 
-    def places(self, spots: Sequence[Spot], result: Test, probes: Sequence[Probe] | None) -> None:
+    def places(self, spots: Sequence[Spot], result: Gathered, probes: Sequence[Probe] | None) -> None:
         """The rows of each place, with probe heads and spectra."""
         for i, spot in enumerate(spots):
             if probes is not None:
@@ -40,7 +40,7 @@ class Store:
             if result.moments:
                 self._moments(spot.place, result.moments[i])
 
-    def pairs(self, spots: Sequence[Spot], result: Test, method: str | None) -> None:
+    def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
         """What belongs to all places together: CKA, and the pictures."""
         if result.cka is not None:
             self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
@@ -50,7 +50,7 @@ class Store:
             self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})
             self.readings.arrays["embedding/labels"] = result.labels[: len(result.kept[0])].numpy()
 
-    def network(self, result: Test, classes: int, renumbered: bool) -> None:
+    def network(self, result: Gathered, classes: int, renumbered: bool) -> None:
         """The network's own accuracy, where its outputs match the labels."""
         n = len(result.labels)
         note = ""

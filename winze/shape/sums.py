@@ -22,7 +22,7 @@ ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
 CHEAP = SCALINGS | {
     *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
-    *("squeeze", "unsqueeze", "narrow", "chunk", "split", "unbind", "select", "movedim", "swapaxes", "rearrange"),
+    *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax"),
     *("to", "type", "type_as", "float", "half", "bfloat16", "clone", "detach", "expand", "roll", "flip"),
     *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish"),
     *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
@@ -30,6 +30,8 @@ CHEAP = SCALINGS | {
 }
 WEIGHINGS = {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
 LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
+PIECES = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}
+SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as"}
 RESAMPLING = {"interpolate", "upsample", "upsample_nearest", "grid_sample", "pixel_shuffle"}
 
 
@@ -140,7 +142,9 @@ class Reading:
 
     def _step_up(self, node: fx.Node) -> fx.Node | None:
         inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
-        if len(inputs) != 1 or not inputs[0].meta.get("tensor"):
+        if len(inputs) != 1 or (inputs[0].op == "call_module" and not inputs[0].meta.get("tensor")):
+            return None
+        if _name(inputs[0]) in PIECES:
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.root.get_submodule(str(node.target))) else None
@@ -242,7 +246,10 @@ def is_sum(node: fx.Node) -> bool:
 
 
 def data_inputs(node: fx.Node) -> list[fx.Node]:
-    """The inputs that hand on numbers: tensors and tuples of them, not sizes and not flags."""
+    """The inputs that hand on numbers: tensors and tuples of them, not sizes, not flags, not models of a shape."""
+    if _name(node) in SHAPED_LIKE or _name(node).startswith("new_") or _name(node).endswith("_like"):
+        kept = node.args[:1] if _name(node) in SHAPED_LIKE else ()
+        return [i for i in kept if isinstance(i, fx.Node)]
     return [i for i in node.all_input_nodes if i.meta.get("tensor") or i.meta.get("holds_tensors")]
 
 

@@ -1,0 +1,78 @@
+"""A cut network as one safetensors file, and back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from winze.depth import Place
+from winze.observe.features import Layout
+from winze.observe.places import Spot
+from winze.observe.prefix import prefix
+from winze.observe.truncate import Reading, Truncated
+from winze.shape.example import Example
+
+KEY = "winze"
+
+
+def save(net: Truncated, file: str | Path) -> Path:
+    """Write a cut network: its weights, and in the metadata how to build it again."""
+    from safetensors.torch import save_file
+
+    path = Path(file)
+    if net.spec["network"] is None:
+        raise ValueError(
+            'this network has no name by which to build it again: cut it with network="timm_name", '
+            '"torchvision/name" or "my_file.py:function"'
+        )
+    state = {key: value.contiguous() for key, value in net.state_dict().items()}
+    head = list(net.head.linear.weight.shape) if isinstance(net.head, Reading) else None
+    metadata = {KEY: json.dumps({**net.spec, "head": head, "version": 1})}
+    partial = path.with_name(path.name + ".partial")
+    save_file(state, str(partial), metadata)
+    partial.replace(path)
+    return path
+
+
+def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
+    """A cut network back from its file; `net` stands in where the network cannot be built by its name."""
+    from safetensors import safe_open
+
+    path = Path(file)
+    if not path.is_file():
+        raise FileNotFoundError(f"no file {path}")
+    try:
+        with safe_open(str(path), "pt") as opened:  # type: ignore[no-untyped-call,unused-ignore]
+            told = (opened.metadata() or {}).get(KEY)
+            state = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
+    except Exception as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+    if told is None:
+        raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
+    spec = json.loads(told)
+    small = _rebuilt(spec, net if net is not None else _build(spec))
+    small.load_state_dict(state)
+    return small.eval()
+
+
+def _build(spec: dict[str, Any]) -> nn.Module:
+    from winze.networks import build
+
+    return build(spec["network"], classes=spec["classes"])
+
+
+def _rebuilt(spec: dict[str, Any], net: nn.Module) -> Truncated:
+    dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
+    layout = Layout(**spec["layout"])
+    place = Place(spec["index"], spec["total"], spec["place"])
+    spot = Spot(place, net.get_submodule(spec["place"]), 0, spec["output"], layout)
+    body = prefix(net, spot, Example(torch.zeros(spec["example"], dtype=dtype)))
+    head: nn.Module = nn.Identity()
+    if spec["head"] is not None:
+        classes, features = spec["head"]
+        head = Reading(classes, features, layout, spec["pool"], place.index, spec["most"], spec["output"])
+    return Truncated(body, head, None, spec)

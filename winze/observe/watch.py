@@ -1,0 +1,171 @@
+"""The measures of a scan while a network trains: every so many steps, on a fixed set of batches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winze.measure import CKA, weight_change
+from winze.observe.features import Pool, check_pool
+from winze.observe.feed import Batch, Data, Feed, pair
+from winze.observe.passes import Reader, read_test, ridge_probes
+from winze.observe.places import Where, find_spots
+from winze.observe.store import Store
+from winze.readings import Readings
+
+MEASURES = ("rank", "variance", "norm", "collapse", "probe", "cka", "weight_change")
+
+
+class Watch:
+    """Reads a network as it trains; call `step()` after each step of any loop.
+
+        watch = winze.Watch(net, test, every=100, train=train)
+        ...
+        optimizer.step(); watch.step()
+        watch.readings.curve("numerical_rank", step=500)
+
+    `test` is read every `every` steps, and once at the start. With `train` there are ridge probes too. `"cka"` is CKA
+    of each place to itself in the `reference` network (left out: the network as it is now, copied), `"weight_change"`
+    the RMS change of each weight tensor since the last reading.
+    """
+
+    def __init__(
+        self,
+        net: nn.Module,
+        test: Data,
+        every: int = 100,
+        train: Data = None,
+        places: Where = None,
+        measures: Sequence[str] = ("rank", "norm"),
+        pool: Pool = "mean",
+        reference: nn.Module | None = None,
+        *,
+        name: str = "data",
+        batch: int = 256,
+        max_features: int = 8000,
+    ) -> None:
+        unknown = set(measures) - set(MEASURES)
+        if unknown:
+            raise ValueError(f"Watch measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown))}")
+        if every < 1:
+            raise ValueError(f"every must be at least 1, got {every}")
+        check_pool(pool)
+        self.net, self.every, self.steps = net, every, 0
+        self.readings = Readings()
+        self._wanted = set(measures) | ({"probe"} if train is not None else set())
+        if "probe" in self._wanted and train is None:
+            raise ValueError("probes need train data: pass train=")
+        device = next((p.device for p in net.parameters()), torch.device("cpu"))
+        self._train: Feed | None = None
+        if train is not None:
+            self._train, self._test, self._classes = pair(train, test, name, batch, device)
+        else:
+            self._test = Feed(test, f"{name} test", batch, device)
+            self._classes = int(self._test.classes().max()) + 1
+        self._name = name
+        spots = find_spots(net, self._test.example(), places)
+        self._reader = Reader(net, spots, pool, max_features)
+        self._widths = [min(width, max_features) for width in self._reader.widths(self._test)]
+        self._reference: Reader | None = None
+        if "cka" in self._wanted:
+            other = copy.deepcopy(net) if reference is None else reference
+            own = [spot.place.name for spot in spots]
+            self._reference = Reader(other, find_spots(other, self._test.example(), own), pool, max_features)
+        self._weights = self._snapshot()
+        self.readings.conventions.update(
+            network=type(net).__name__,
+            data=name,
+            ood=[],
+            places=[spot.place.name for spot in spots],
+            pool=pool,
+            probe="ridge",
+            measures=sorted(self._wanted),
+            every=every,
+        )
+        self.read()
+
+    def step(self) -> None:
+        """Count one training step, and read the network where it is time."""
+        self.steps += 1
+        if self.steps % self.every == 0:
+            self.read()
+
+    @torch.no_grad()
+    def read(self) -> None:
+        """Read the network now."""
+        now = Readings()
+        store = Store(now, self._name, self._wanted - {"cka"})
+        probes = None
+        if self._train is not None:
+            probes = ridge_probes(self._reader, self._train, self._classes, self._widths)
+        moments = bool(self._wanted & {"rank", "variance", "norm", "collapse"})
+        result = read_test(self._reader, self._test, self._classes, self._widths, probes, None, moments)
+        store.places(self._reader.spots, result, probes)
+        store.network(result, self._classes, renumbered=self._test.kept is not None)
+        self._read_cka(now)
+        self._read_weights(now)
+        self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
+
+    def save(self, folder: str | Path) -> None:
+        """Store what was read so far."""
+        self.readings.save(Path(folder))
+
+    def callback(self) -> Any:
+        """The same as a Lightning callback: `Trainer(callbacks=[watch.callback()])`."""
+        try:
+            from lightning.pytorch.callbacks import Callback
+        except ImportError:
+            try:
+                from pytorch_lightning.callbacks import Callback
+            except ImportError as error:
+                raise ImportError("Watch.callback() needs Lightning: pip install lightning") from error
+        watch = self
+
+        class WatchCallback(Callback):  # type: ignore[misc]
+            """Steps the watch after each training batch."""
+
+            def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
+                """Count the step."""
+                watch.step()
+
+        return WatchCallback()
+
+    def _read_cka(self, now: Readings) -> None:
+        if self._reference is None:
+            return
+        count = len(self._reader.spots)
+        cka = CKA(count, count)
+        shift = 0
+
+        def take(i: int, features: Tensor, batch: Batch) -> None:
+            cka.place(shift + i, features)
+
+        own = self._reader.run(self._test, take, "")
+        other = self._reference.run(self._test, take, "")
+        while True:
+            shift = 0
+            if next(own, None) is None:
+                break
+            shift = count
+            next(other)
+            cka.close_batch()
+        other.close()
+        for spot, value in zip(self._reader.spots, cka.matrix().diagonal().tolist(), strict=True):
+            now.add("cka_to_reference", value, place=spot.place, data=self._name, split="test", n=cka.n)
+
+    def _read_weights(self, now: Readings) -> None:
+        if "weight_change" not in self._wanted:
+            return
+        current = self._snapshot()
+        for name, value in weight_change(self._weights, current).items():
+            now.add("weight_change", float(value), place=name, data=self._name)
+        self._weights = current
+
+    def _snapshot(self) -> dict[str, Tensor]:
+        return {name: p.detach().clone() for name, p in self.net.named_parameters()}
