@@ -94,7 +94,7 @@ def test_the_page_has_landmarks_headings_and_words_for_each_chart(tmp_path: Path
     names = [tag for tag, _ in tags]
     assert {"header", "nav", "main", "footer", "h1"} <= set(names)
     assert dict(tags)["html"] == {"lang": "en"}
-    charts = [attrs for _, attrs in tags if attrs.get("role") == "img"]
+    charts = [attrs for _, attrs in tags if attrs.get("role") == "figure"]
     assert len(charts) == 6
     assert all(attrs["aria-label"] for attrs in charts)
     ids = [attrs["id"] for _, attrs in tags if "id" in attrs]

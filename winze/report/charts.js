@@ -38,12 +38,14 @@ function draw(id, traces, layout) {
   const look = {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", showlegend: false, hovermode: "closest",
     font: { family: "system-ui, 'Segoe UI', 'DejaVu Sans', sans-serif", size: 13, color: theme().ink },
-    margin: { l: 50, r: narrow() ? 45 : 55, t: 12, b: 44 }, dragmode: coarse() ? false : "zoom",
+    margin: { l: 50, r: narrow() ? 45 : 55, t: 34, b: 44 }, dragmode: coarse() ? false : "zoom",
     hoverlabel: { bgcolor: theme().paper, bordercolor: theme().faint, font: { color: theme().ink }, align: "left" },
-    height: narrow() ? 320 : 384,
+    height: narrow() ? 340 : 400, modebar: { bgcolor: "rgba(0,0,0,0)", color: theme().faint, activecolor: theme().ink },
   };
-  const config = { responsive: true, displaylogo: false, displayModeBar: coarse() ? false : "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"] };
+  const config = { responsive: true, displaylogo: false, displayModeBar: true, modeBarButtons: [["zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]] };
   Plotly.react(target, traces, Object.assign(look, layout), config);
+  // the container has the words, the table the values: ticks read aloud one by one would say nothing
+  target.querySelectorAll(".main-svg").forEach((svg) => svg.setAttribute("aria-hidden", "true"));
   legend(byId(id + "-legend"), traces);
 }
 

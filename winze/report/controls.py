@@ -8,7 +8,7 @@ from html import escape
 
 def chart(key: str, said: str, kind: str = "chart") -> str:
     """An empty chart with its words for screen readers, and its legend."""
-    body = f'<div class="{kind}" id="{key}" role="img" aria-label="{escape(said)}"></div>'
+    body = f'<div class="{kind}" id="{key}" role="figure" aria-label="{escape(said)}"></div>'
     return f'{body}<ul class="legend" id="{key}-legend"></ul>'
 
 
@@ -23,7 +23,7 @@ def select(key: str, title: str, options: dict[str, str], first: str) -> str:
         f'<option value="{escape(value)}"{" selected" if value == first else ""}>{escape(said)}</option>'
         for value, said in options.items()
     )
-    return f'<label>{escape(title)} <select id="{key}">{inner}</select></label>'
+    return f'<span><label for="{key}">{escape(title)}</label> <select id="{key}">{inner}</select></span>'
 
 
 def ticks(key: str, title: str, options: dict[str, str], ticked: Collection[str]) -> str:
