@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,7 +32,7 @@ class Reader:
 
     def run(
         self, feed: Feed, take: Callable[[int, Tensor, Batch], None], text: str, whole: bool = False
-    ) -> Iterator[tuple[Batch, Any]]:
+    ) -> Generator[tuple[Batch, Any], None, None]:
         """Send the feed through the network; `take` gets each place's features inside the hook."""
         now: list[Batch] = []
 

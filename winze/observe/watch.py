@@ -119,15 +119,15 @@ class Watch:
     def callback(self) -> Any:
         """The same as a Lightning callback: `Trainer(callbacks=[watch.callback()])`."""
         try:
-            from lightning.pytorch.callbacks import Callback
+            from lightning.pytorch.callbacks import Callback  # type: ignore[import-not-found,unused-ignore]
         except ImportError:
             try:
-                from pytorch_lightning.callbacks import Callback
+                from pytorch_lightning.callbacks import Callback  # type: ignore[import-not-found,unused-ignore]
             except ImportError as error:
                 raise ImportError("Watch.callback() needs Lightning: pip install lightning") from error
         watch = self
 
-        class WatchCallback(Callback):  # type: ignore[misc]
+        class WatchCallback(Callback):  # type: ignore[misc,unused-ignore]
             """Steps the watch after each training batch."""
 
             def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:

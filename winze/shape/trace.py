@@ -168,6 +168,8 @@ class Recorder(TracerBase):
         return super().create_arg(a)
 
     def _tensor_node(self, tensor: Tensor) -> fx.Node:
+        if id(tensor) not in self.tensors:
+            self.tensors = _tensors_by_identity(self.root)  # the forward may have just put it on the module
         path = self.tensors.get(id(tensor))
         if path is not None:
             node = self.graph.get_attr(path)
@@ -271,7 +273,7 @@ def _patched() -> Iterator[None]:
         if getattr(_state, "patched", False):
             yield
             return
-        call, getattribute = nn.Module.__call__, nn.Module.__getattr__
+        call, getattribute, setattribute = nn.Module.__call__, nn.Module.__getattr__, nn.Module.__setattr__
         entered = {cls: cls.__enter__ for cls in (torch.autocast, torch.no_grad, torch.enable_grad)}
 
         def traced_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
@@ -284,6 +286,9 @@ def _patched() -> Iterator[None]:
             found = getattribute(module, name)
             recorder = _active()
             return recorder.attribute(found) if recorder is not None and isinstance(found, Tensor) else found
+
+        def plain_setattr(module: nn.Module, name: str, value: Any) -> None:
+            setattribute(module, name, value if _active() is None else _plain(value))
 
         # a lambda, free of every other function of ours: type checkers that wrap functions call isinstance themselves
         traced_isinstance = lambda item, classes: (  # noqa: E731
@@ -303,6 +308,7 @@ def _patched() -> Iterator[None]:
 
         nn.Module.__call__ = traced_call  # type: ignore[method-assign]
         nn.Module.__getattr__ = traced_getattr  # type: ignore[method-assign]
+        nn.Module.__setattr__ = plain_setattr  # type: ignore[method-assign,assignment]
         builtins.isinstance = traced_isinstance
         for cls in entered:
             cls.__enter__ = traced_enter  # type: ignore[method-assign]
@@ -311,6 +317,7 @@ def _patched() -> Iterator[None]:
             yield
         finally:
             nn.Module.__call__, nn.Module.__getattr__ = call, getattribute  # type: ignore[method-assign]
+            nn.Module.__setattr__ = setattribute  # type: ignore[method-assign]
             builtins.isinstance = _isinstance
             for cls, enter in entered.items():
                 cls.__enter__ = enter  # type: ignore[method-assign]
