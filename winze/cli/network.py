@@ -34,6 +34,7 @@ class Ready:
     net: torch.nn.Module
     preprocess: winze.data.Preprocess | None
     spec: dict[str, Any]
+    input: str
     notes: list[str] = field(default_factory=list)
 
 
@@ -54,18 +55,11 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
     as_published = known is not None and (
         wish.pretrained or (wish.weights is not None and classes in (None, known.classes))
     )
-    preprocess = _preprocess(wish, dataset, net, known, as_published)
-    if preprocess is not None and preprocess.size is not None:
-        source = (
-            "the network's"
-            if (wish.normalise or ("network" if as_published else "data")) == "network"
-            else "the data's"
-        )
-        shape = "x".join(map(str, (preprocess.channels, *preprocess.size)))
-        notes.append(f"input {shape}, normalised by {source} statistics (change with --size, --normalise)")
+    normalise = wish.normalise or ("network" if as_published else "data")
+    preprocess = _preprocess(wish, dataset, net, known, as_published, normalise)
     net.to(device).eval()
     _try(net, wish.spec, dataset, preprocess, device)
-    return Ready(net, preprocess, describe(wish.spec, classes, **options), notes)
+    return Ready(net, preprocess, describe(wish.spec, classes, **options), _input(preprocess, normalise), notes)
 
 
 def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
@@ -101,6 +95,7 @@ def _preprocess(
     net: torch.nn.Module,
     known: winze.networks.Published | None,
     as_published: bool,
+    normalise: Normalise,
 ) -> winze.data.Preprocess | None:
     """The published network's way for published weights; for others the data's own size and statistics."""
     from winze.data import Preprocess
@@ -108,7 +103,6 @@ def _preprocess(
 
     if not dataset.pictures:
         return None
-    normalise = wish.normalise or ("network" if as_published else "data")
     if normalise == "network" and known is None:
         raise NetworkError(f"{wish.spec} does not say how its input is normalised; use --normalise data")
     height, width = dataset.shape[1:]
@@ -120,6 +114,14 @@ def _preprocess(
     if normalise == "network" and known is not None:
         return Preprocess((height, width), known.mean, known.std, channels)
     return Preprocess.of(dataset, (height, width), channels)
+
+
+def _input(preprocess: winze.data.Preprocess | None, normalise: Normalise) -> str:
+    """What goes into the network, in one sentence."""
+    if preprocess is None or preprocess.size is None:
+        return "samples go in as they are stored"
+    shape = "x".join(map(str, (preprocess.channels, *preprocess.size)))
+    return f"input {shape}, normalised by the {normalise}'s statistics (change with --size, --normalise)"
 
 
 def _channels(net: torch.nn.Module, dataset: winze.data.Dataset) -> int:

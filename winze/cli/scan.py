@@ -70,7 +70,7 @@ class Scan:
         others = [load(name, limit=self.limit) for name in self.ood]
         wish = Wish(self.net, self.weights, self.pretrained, self.size, self.normalise, self.seed)
         ready = make_ready(wish, dataset, device)
-        for note in ready.notes:
+        for note in (*ready.notes, ready.input):
             sys.stderr.write(f"winze: {note}\n")
         train, test = splits(dataset, ready.preprocess, self.batch)
         scan = observe.scan(
