@@ -35,7 +35,7 @@ import winze
 from winze.shape.find import discover
 
 COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
-LIMIT = 600
+LIMIT = 400
 SIDE = 96
 RULES: dict[str, Callable[[], winze.Rule]] = {
     "DecayedIdentity": lambda: winze.DecayedIdentity(0.6),
@@ -61,16 +61,18 @@ def main() -> None:
         print("ROW " + json.dumps(measure(json.loads(args.one))), flush=True)
         return
     entries = [e for e in networks() if any(part in e["network"] for part in args.only.split(","))]
-    with ThreadPoolExecutor(args.jobs) as pool:
-        rows = list(pool.map(in_its_own_process, entries))
     import timm
     import torchvision
     import transformers
 
     versions = {m.__name__: m.__version__ for m in (timm, torchvision, transformers)}
-    content = {"machine": machine("cpu"), "versions": versions, "summary": summary(rows), "rows": rows}
-    print(json.dumps(content["summary"], indent=1))
-    print("written", save("reach", content, args.out))
+    rows: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(args.jobs) as pool:
+        for row in pool.map(in_its_own_process, entries):  # written as it comes: a stopped run keeps what it has
+            rows.append(row)
+            content = {"machine": machine("cpu"), "versions": versions, "summary": summary(rows), "rows": list(rows)}
+            save("reach", content, args.out)
+    print(json.dumps(summary(rows), indent=1))
 
 
 def networks() -> Iterator[dict[str, Any]]:
@@ -85,9 +87,10 @@ def networks() -> Iterator[dict[str, Any]]:
             yield {**by_name[min(names, key=_size)], "family": family}
         else:
             yield {"source": "timm", "network": timm.list_models(module=family)[0], "family": family, "junctions": None}
-    for entry in counted:
-        if entry["source"] != "timm":
-            yield {**entry, "family": _family(entry)}
+    for source in ("transformers", "torchvision"):
+        for entry in counted:
+            if entry["source"] == source:
+                yield {**entry, "family": _family(entry)}
 
 
 def _size(name: str) -> int:

@@ -63,10 +63,10 @@ class Feed:
             return math.ceil(len(self.data[1]) / self.batch)
         return len(self.data) if hasattr(self.data, "__len__") else 0
 
-    def example(self) -> Any:
-        """The first two samples, as a network takes them: a tuple of arguments or a dict of keyword arguments."""
+    def example(self, samples: int = 2) -> Any:
+        """The first samples, as a network takes them: a tuple of arguments or a dict of keyword arguments."""
         batch = next(iter(self))
-        return _rows(batch.kwargs or batch.args, lambda t: t[:2] if t.ndim else t)
+        return _rows(batch.kwargs or batch.args, lambda t: t[:samples] if t.ndim else t)
 
     def classes(self) -> Tensor:
         """The labels that occur, sorted."""

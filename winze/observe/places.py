@@ -54,23 +54,27 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     convolution and linear layer of the main stream after its norm and activation; the last of a block is the block's
     output, the insides of attention do not count. Else module names or globs.
     """
-    found = discover(net, example)
-    events = _events(net, found.example)
-    if where is None:
-        chosen = _blocks(net, found, events) or _layers(net, found, events)
-    elif where == "layers":
-        chosen = _layers(net, found, events)
+    asked = where is not None and where != "layers"
+    found = None if asked and example is not None else discover(net, example)
+    sample = Example(example) if found is None else found.example
+    events = _events(net, sample)
+    if asked:
+        chosen = _asked([where] if isinstance(where, str) else list(where or ()), events)
     else:
-        chosen = _asked([where] if isinstance(where, str) else list(where), events)
+        assert found is not None
+        chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
     if not chosen:
         raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
-    larger = _events(net, found.example.with_batch(found.example.batch + 1))
+    larger = _events(net, sample.with_batch(sample.batch + 1))
     shapes = {(e.module, e.call): e.outputs for e in larger}
     spots = []
     for index, event in enumerate(chosen):
         name = event.name if event.call == 0 else f"{event.name}:{event.call + 1}"
-        spot = Spot(Place(index, len(chosen), name), event.module, event.call, _output_index(found, event))
-        lies = _layout(spot, event, shapes[event.module, event.call], found.example.batch, events, layout)
+        if found is None and len(event.outputs) > 1:
+            found = discover(net, example)
+        output = 0 if found is None else _output_index(found, event)
+        spot = Spot(Place(index, len(chosen), name), event.module, event.call, output)
+        lies = _layout(spot, event, shapes[event.module, event.call], sample.batch, events, layout)
         spots.append(replace(spot, layout=lies))
     return spots
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import CKA, Probe
+from winze.observe.cuts import measure_cuts
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
 from winze.observe.passes import Reader, read_test, ridge_probes, trained_probes
@@ -44,6 +45,7 @@ def scan(
     max_features: int = 8000,
     memory: int = 4 << 30,
     embed: str | None = None,
+    costs: bool = False,
     seed: int = 0,
     progress: bool | None = None,
 ) -> Scan:
@@ -54,7 +56,8 @@ def scan(
     probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the thesis's protocol, `"ridge"` the
     closed form of the same pass. `pool` turns feature maps into features: `"mean"`, `"token"`, a grid size, or
     `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `memory` bounds the bytes of moments
-    held at once: places that do not fit are read in further passes. The network is left as it was.
+    held at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
+    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. The network is left as it was.
     """
     check_pool(pool)
     wanted = _checked(measures, probe, train)
@@ -93,7 +96,8 @@ def scan(
         measures=sorted(wanted),
         samples=samples,
         batch=batch,
-        classes=classes,
+        classes=None,
+        class_count=classes,
         cka={"estimator": "unbiased minibatch", "batch": batch},
         rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
         notes=notes,
@@ -105,9 +109,12 @@ def scan(
         versions={"python": platform.python_version(), "torch": torch.__version__},
         seconds=round(time.perf_counter() - began, 2),
     )
+    result = Scan(readings)
+    if costs and train_feed is not None:
+        measure_cuts(net, result, test_feed.example(32))
     if where != home:
         net.to(home)
-    return Scan(readings)
+    return result
 
 
 @dataclass
