@@ -62,7 +62,7 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
 def _build(spec: dict[str, Any]) -> nn.Module:
     from winze.networks import build
 
-    return build(spec["network"], classes=spec["classes"])
+    return build(spec["network"])
 
 
 def _rebuilt(spec: dict[str, Any], net: nn.Module) -> Truncated:

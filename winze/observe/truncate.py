@@ -168,12 +168,9 @@ def _head(scan: Scan, spot: Spot, head: str | nn.Module | None) -> nn.Module:
 
 
 def _spec(net: nn.Module, scan: Scan, spot: Spot, network: str | None) -> dict[str, Any]:
-    config = getattr(net, "pretrained_cfg", None)
-    known = config.get("architecture") if isinstance(config, dict) else None
     told = scan.readings.conventions
     return {
-        "network": network or told.get("spec") or known,
-        "classes": getattr(net, "num_classes", None),
+        "network": network or told.get("spec") or _timm_spec(net, told.get("example")),
         "place": spot.place.name,
         "index": spot.place.index,
         "total": spot.place.total,
@@ -184,6 +181,16 @@ def _spec(net: nn.Module, scan: Scan, spot: Spot, network: str | None) -> dict[s
         "example": told.get("example"),
         "preprocess": told.get("preprocess"),
     }
+
+
+def _timm_spec(net: nn.Module, example: list[int] | None) -> dict[str, Any] | None:
+    """How timm would build this network again: its architecture, number of classes and of input channels."""
+    config = getattr(net, "pretrained_cfg", None)
+    name = config.get("architecture") if isinstance(config, dict) else None
+    if name is None:
+        return None
+    channels = {"in_chans": example[1]} if example is not None and len(example) == 4 and example[1] != 3 else {}
+    return {"name": name, "classes": getattr(net, "num_classes", None), "options": channels}
 
 
 def _check_batches(small: nn.Module, sample: Example) -> None:
