@@ -31,7 +31,8 @@ class Batch:
 class Feed:
     """One split of one data set, ready to be run through a network as often as needed.
 
-    `kept` are the classes that count, in the order of their new numbers; samples of others are left out.
+    `kept` are the classes that count, in the order of their new numbers; samples of others are left out. After a
+    pass, `samples` is their number and `size` the largest batch.
     """
 
     data: Data
@@ -40,6 +41,8 @@ class Feed:
     device: torch.device | None = None
     kept: Tensor | None = None
     notes: list[str] = field(default_factory=list)
+    samples: int = 0
+    size: int = 0
 
     def __iter__(self) -> Iterator[Batch]:
         offset = int(getattr(self.data, "offset", 0))
@@ -55,11 +58,13 @@ class Feed:
             _check_rows(args, kwargs, labels, self.name)
             yield Batch(args, kwargs, labels, offset + seen)
             seen += len(labels)
+            self.size = max(self.size, self.batch if is_pair(self.data) else len(labels))
         if not seen:
             raise ValueError(f"{self.name}: no samples")
+        self.samples = seen
 
     def __len__(self) -> int:
-        if _is_pair(self.data):
+        if is_pair(self.data):
             return math.ceil(len(self.data[1]) / self.batch)
         return len(self.data) if hasattr(self.data, "__len__") else 0
 
@@ -78,9 +83,11 @@ class Feed:
         return labels.unique()
 
     def _pairs(self) -> Iterable[tuple[Any, Any]]:
-        if _is_pair(self.data):
+        if is_pair(self.data):
             x, y = self.data
-            return ((x[i : i + self.batch], y[i : i + self.batch]) for i in range(0, len(y), self.batch))
+            _check_rows((x,), {}, y, self.name)
+            parts = (slice(i, i + self.batch) for i in range(0, len(y), self.batch))
+            return ((_rows(x, lambda t, part=part: t[part] if t.ndim else t), y[part]) for part in parts)
         if iter(self.data) is self.data:
             raise ValueError(
                 f"{self.name}: an iterator runs dry after one pass; pass something that starts anew each time, "
@@ -107,12 +114,13 @@ def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -
     return *feeds, len(common)
 
 
-def _is_pair(data: Data) -> bool:
+def is_pair(data: Data) -> bool:
+    """Whether it is inputs and labels as such, rather than batches of them."""
     return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim == 1
 
 
 def _known_labels(data: Data) -> Tensor | None:
-    if _is_pair(data):
+    if is_pair(data):
         return _labels(data[1], "data")
     if isinstance(data, list | tuple):
         return None

@@ -11,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from winze.measure import CKA, Moments, Probe, adam_probes, ridge
+from winze.measure.centre import check_finite
 from winze.observe.features import Pool, sampled
-from winze.observe.feed import Batch, Feed
+from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.places import Spot
 from winze.observe.record import recording
 
@@ -35,9 +36,11 @@ class Reader:
     ) -> Generator[tuple[Batch, Any], None, None]:
         """Send the feed through the network; `take` gets each place's features inside the hook."""
         now: list[Batch] = []
+        read: set[int] = set()
 
         def hand(index: int, features: Tensor) -> None:
             spot = self.spots[position[index]]
+            read.add(index)
             if len(features) != len(now[0]):
                 raise ValueError(f"place {spot.place.name!r}: {len(features)} rows for {len(now[0])} samples")
             try:
@@ -52,7 +55,12 @@ class Reader:
         with recording(self.net, self.spots, hand, self.pool):
             for batch in self.track(feed, text, len(feed)):
                 now[:] = [batch]
-                yield batch, self.net(*batch.args, **batch.kwargs)
+                read.clear()
+                output = self.net(*batch.args, **batch.kwargs)
+                for spot in self.spots:
+                    if spot.place.index not in read:
+                        raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
+                yield batch, output
 
     def widths(self, feed: Feed) -> list[int]:
         """How many features each place has."""
@@ -112,6 +120,7 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
     labels: list[Tensor] = []
 
     def take(i: int, features: Tensor, batch: Batch) -> None:
+        check_finite(features, f"place {reader.spots[i].place.name!r}")
         rows[i].append(features.float())
 
     for batch, _ in reader.run(feed, take, f"{feed.name}: features", whole=True):
@@ -121,9 +130,9 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
 
 def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], seed: int) -> list[Probe]:
     device = feed.device or torch.device("cpu")
-    start = torch.Generator().manual_seed(seed)
     weights: list[Tensor] = []
     for width in widths:
+        start = torch.Generator().manual_seed(seed)  # for each place anew, as in `adam_probes`
         for shape in ((classes, width), (classes,)):
             value = torch.empty(shape).uniform_(-(width**-0.5), width**-0.5, generator=start)
             weights.append(value.to(device).requires_grad_())
@@ -131,6 +140,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
     losses: list[Tensor] = []
 
     def take(i: int, features: Tensor, batch: Batch) -> None:
+        check_finite(features, f"place {reader.spots[i].place.name!r}")
         with torch.enable_grad():
             scores = F.linear(features.detach().float(), *weights[2 * i : 2 * i + 2])
             losses.append(F.cross_entropy(scores, batch.labels.to(device)))
@@ -149,7 +159,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
 
 def _shuffled(feed: Feed, order: torch.Generator) -> Feed:
     """A pair of tensors in a new order, by 512; a loader as it comes."""
-    if not (isinstance(feed.data, tuple | list) and isinstance(feed.data[1], Tensor)):
+    if not (is_pair(feed.data) and isinstance(feed.data[0], Tensor)):
         return feed
     index = torch.randperm(len(feed.data[1]), generator=order)
     shuffled = tuple(part[index.to(part.device)] for part in feed.data)
@@ -206,7 +216,7 @@ def read_test(
         if cka is not None:
             cka.close_batch()
         logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        if isinstance(logits, Tensor) and logits.ndim == 2:
+        if isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(batch):
             outputs = logits.shape[1]
             own.append(logits.argmax(1).cpu() == batch.labels)
     return Gathered(

@@ -80,7 +80,7 @@ def scan(
     samples = {name: _counts(train_feed, test_feed)}
     for other, (other_train, other_test) in (ood or {}).items():
         a, b, n = pair(other_train, other_test, other, batch, where)
-        scanner.read(other, a, b, n, {"probe"})
+        scanner.read(other, a, b, n, {"probe"}, own=False)
         notes += [*a.notes, *b.notes]
         samples[other] = _counts(a, b)
     for spot, width in zip(spots, full, strict=True):
@@ -95,10 +95,10 @@ def scan(
         probe=probe,
         measures=sorted(wanted),
         samples=samples,
-        batch=batch,
+        batch=test_feed.size,
         classes=None,
         class_count=classes,
-        cka={"estimator": "unbiased minibatch", "batch": batch},
+        cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
         rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
         notes=notes,
         seed=seed,
@@ -129,9 +129,19 @@ class Scanner:
     seed: int
 
     def read(
-        self, name: str, train: Feed | None, test: Feed, classes: int, wanted: set[str], embed: str | None = None
+        self,
+        name: str,
+        train: Feed | None,
+        test: Feed,
+        classes: int,
+        wanted: set[str],
+        embed: str | None = None,
+        own: bool = True,
     ) -> None:
-        """Read at all places, group by group where their moments would not fit in memory at once."""
+        """Read at all places, group by group where their moments would not fit in memory at once.
+
+        `own`: read the network's own accuracy too.
+        """
         groups = _groups(self.widths, self.memory)
         store = Store(self.readings, name, wanted)
         keep = 1000 if embed else 0
@@ -141,6 +151,7 @@ class Scanner:
             store.pairs(self.reader.spots, pairs, embed)
             cka, keep = None, 0
         correct: list[Tensor] = []
+        labels: Tensor | None = None
         for group in groups:
             reader = replace(self.reader, spots=[self.reader.spots[i] for i in group])
             widths = [self.widths[i] for i in group]
@@ -150,7 +161,13 @@ class Scanner:
             store.places(reader.spots, result, probes)
             if len(groups) == 1:
                 store.pairs(reader.spots, result, embed)
-            if group[0] == 0 and wanted != {"probe"}:
+            if labels is not None and not torch.equal(labels, result.labels):
+                raise ValueError(
+                    f"{test.name}: samples came in another order in the second pass; turn shuffling off, or raise "
+                    "memory= so that one pass is enough"
+                )
+            labels = result.labels
+            if group[0] == 0 and own:
                 store.network(result, classes, renumbered=test.kept is not None)
             correct += result.correct
         if correct:
@@ -184,7 +201,8 @@ def _feeds(train: Data, test: Data, name: str, batch: int, device: torch.device)
 
 
 def _counts(train: Feed | None, test: Feed) -> dict[str, int]:
-    return {split: sum(map(len, feed)) for split, feed in (("train", train), ("test", test)) if feed is not None}
+    feeds = (("train", train), ("test", test))
+    return {split: feed.samples or sum(map(len, feed)) for split, feed in feeds if feed is not None}
 
 
 def _groups(widths: list[int], memory: int) -> list[list[int]]:
