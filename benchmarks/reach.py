@@ -32,7 +32,7 @@ from timing import RESULTS, machine, save
 from torch import nn
 
 import winze
-from winze.shape.find import discover
+from winze.shape.find import discover, wired
 
 COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
 LIMIT = 400
@@ -80,17 +80,16 @@ def networks() -> Iterator[dict[str, Any]]:
     import timm
 
     counted = [e for e in json.loads(COUNTS.read_text()) if "network" in e]
+    yield from ({**e, "family": _family(e)} for e in counted if e["source"] == "transformers")
     by_name = {e["network"]: e for e in counted if e["source"] == "timm"}
+    smallest = {}
     for family in timm.list_modules():
-        names = [n for n in timm.list_models(module=family) if n in by_name]
-        if names:
-            yield {**by_name[min(names, key=_size)], "family": family}
-        else:
-            yield {"source": "timm", "network": timm.list_models(module=family)[0], "family": family, "junctions": None}
-    for source in ("transformers", "torchvision"):
-        for entry in counted:
-            if entry["source"] == source:
-                yield {**entry, "family": _family(entry)}
+        names = [n for n in timm.list_models(module=family) if n in by_name] or timm.list_models(module=family)[:1]
+        smallest[family] = min((_size(name), name) for name in names)
+    for family, (_, name) in sorted(smallest.items(), key=lambda item: item[1]):
+        unknown = {"source": "timm", "network": name, "junctions": None}
+        yield {**by_name.get(name, unknown), "family": family}
+    yield from ({**e, "family": _family(e)} for e in counted if e["source"] == "torchvision")
 
 
 def _size(name: str) -> int:
@@ -152,8 +151,9 @@ def measure(entry: dict[str, Any]) -> dict[str, Any]:
         row["junctions"] = len(found.junctions)
         given = found.example.kwargs or found.example.args
         if found.junctions:
-            row["identical"] = identical(net, given)
-            row["rules"] = {name: attempt(lambda r=rule: train(net, r(), given)) for name, rule in RULES.items()}
+            captured = winze.rewire(copy.deepcopy(net), winze.Scaled(1, 1), example=given)
+            row["identical"], row["reason"] = identical(net, captured, given)
+            row["rules"] = {name: attempt(lambda r=rule: train(captured, r(), given)) for name, rule in RULES.items()}
             row["export"] = attempt(lambda: export(net, given))
         scans: list[winze.Scan] = []
         row["scan"] = attempt(lambda: scans.append(scan(net, given)))
@@ -199,9 +199,8 @@ def build(entry: dict[str, Any]) -> nn.Module:
     return kind(kind.config_class(**entry["config"]))
 
 
-def identical(net: nn.Module, given: Any) -> bool:
-    """Outputs in both modes and gradients in train mode, bit for bit."""
-    captured = winze.rewire(copy.deepcopy(net), winze.Scaled(1, 1), example=given)
+def identical(net: nn.Module, captured: nn.Module, given: Any) -> tuple[bool, str]:
+    """Whether outputs and gradients in both modes are the same bit for bit, and if not, how far they are apart."""
     for training in (False, True):
         results = []
         for model in (net, captured):
@@ -213,17 +212,29 @@ def identical(net: nn.Module, given: Any) -> bool:
             results.append((outputs, [p.grad for p in model.parameters()]))
         (a, ga), (b, gb) = results
         if not all(map(torch.equal, a, b)):
-            return False
+            return False, f"outputs differ by up to {apart(a, b):.0e} of their size"
         if not all(
             (g is None) == (h is None) and (g is None or torch.equal(g, h)) for g, h in zip(ga, gb, strict=True)
         ):
-            return False
-    return True
+            return False, f"outputs are identical, gradients differ by up to {apart(ga, gb):.0e} of their size"
+    return True, ""
+
+
+def apart(ours: list[Any], theirs: list[Any]) -> float:
+    """The largest difference between tensors, relative to the largest number in them."""
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    size = max(float(a.abs().max()) for a, _ in pairs)
+    return max(float((a - b).abs().max()) for a, b in pairs) / max(size, 1e-30)
 
 
 def train(net: nn.Module, rule: winze.Rule, given: Any) -> None:
     """One step in train mode, two for staged rules; every gradient finite, some not zero."""
-    model = winze.rewire(copy.deepcopy(net), rule, example=given).train()
+    model = copy.deepcopy(net).train()
+    if isinstance(rule, winze.Highway):
+        winze.rewire(model, rule, example=given)
+    else:  # what was captured serves every rule without parameters of its own
+        for junction in wired(model):
+            junction.rule = rule
     alternate = winze.Alternation(model) if rule.staged else None
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for _ in range(2 if rule.staged else 1):

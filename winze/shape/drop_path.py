@@ -60,7 +60,7 @@ class DropPath(Rule):
             coin = (torch.rand((), device=value.device) >= rate) * factor
             return branch.onto(stream, value * coin.to(value.dtype))
         keep = draw_keep(rate, branch.samples, self.draw, stream.device)
-        if not runs_rows(self.compute, branch, place):
+        if not runs_rows(self.compute, self.draw, branch, place):
             value = branch()
             return branch.onto(stream, value * (branch.spread(keep, value) * factor))
         rows = keep.nonzero().flatten()

@@ -48,8 +48,12 @@ def shapes_are_fixed() -> bool:
     return torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
-def runs_rows(compute: str, branch: Branch, place: Place) -> bool:
-    """Whether a branch is run on its active samples only. `auto` does so only where that is exact and worth it."""
+def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
+    """Whether a branch is run on its active samples only.
+
+    `auto` does so where that is exact and pays: with a fixed number of samples, since a number that changes from step
+    to step costs a GPU more in fresh memory and kernel choices than it saves, and not for tiny branches.
+    """
     if compute == "dense":
         return False
     if compute == "rows":
@@ -59,7 +63,7 @@ def runs_rows(compute: str, branch: Branch, place: Place) -> bool:
                 'first axis that holds no samples); use compute="auto" or "dense"'
             )
         return True
-    return not shapes_are_fixed() and branch.separable and branch.samples >= 16 and branch.row_size >= 4096
+    return draw == "count" and branch.separable and branch.samples >= 16 and branch.row_size >= 4096
 
 
 def skip(stream: Tensor, branch: Branch) -> Tensor:

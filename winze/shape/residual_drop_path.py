@@ -52,7 +52,7 @@ class ResidualDropPath(Rule):
         stream = shortcut()
         if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
             return self._whole(stream, branch)
-        if self.mask == "sample" and runs_rows(self.compute, branch, place):
+        if self.mask == "sample" and runs_rows(self.compute, self.draw, branch, place):
             return self._rows(stream, branch)
         return self._dense(stream, branch)
 
