@@ -209,10 +209,10 @@ def test_a_place_without_samples_on_its_first_axis_raises():
     class Flipped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer, self.turn = nn.Linear(4, 5), nn.Flatten(0)
+            self.layer, self.turn = nn.Linear(4, 5), nn.Identity()
 
         def forward(self, x: Tensor) -> Tensor:
-            return self.turn(self.layer(x).T).reshape(5, len(x)).T
+            return self.turn(self.layer(x).T).T
 
     with pytest.raises(ValueError, match="'turn': the first axis of"):
         winze.scan(Flipped(), None, loader((torch.randn(9, 4), torch.arange(9) % 3), 4), places="turn")
