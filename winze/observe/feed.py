@@ -75,9 +75,9 @@ class Feed:
 
     def classes(self) -> Tensor:
         """The labels that occur, sorted."""
-        labels = _known_labels(self.data)
+        labels = _known_labels(self.data, self.name)
         if labels is None:
-            labels = torch.cat([_labels(y, self.name) for _, y in self._pairs()])
+            labels = torch.cat([torch.zeros(0).long(), *(_labels(y, self.name) for _, y in self._pairs())])
         if not len(labels):
             raise ValueError(f"{self.name}: no samples")
         return labels.unique()
@@ -93,7 +93,7 @@ class Feed:
                 f"{self.name}: an iterator runs dry after one pass; pass something that starts anew each time, "
                 "such as a DataLoader, a list of batches or a pair of tensors"
             )
-        return self.data
+        return (_batch(item, self.name) for item in self.data)
 
 
 def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed, Feed, int]:
@@ -116,12 +116,12 @@ def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -
 
 def is_pair(data: Data) -> bool:
     """Whether it is inputs and labels as such, rather than batches of them."""
-    return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor) and data[1].ndim == 1
+    return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor)
 
 
-def _known_labels(data: Data) -> Tensor | None:
+def _known_labels(data: Data, name: str) -> Tensor | None:
     if is_pair(data):
-        return _labels(data[1], "data")
+        return _labels(data[1], name)
     if isinstance(data, list | tuple):
         return None
     for owner in (data, getattr(data, "dataset", None)):
@@ -130,6 +130,12 @@ def _known_labels(data: Data) -> Tensor | None:
             if found is not None and len(found):
                 return torch.as_tensor(found).cpu().long()
     return None
+
+
+def _batch(item: Any, name: str) -> tuple[Any, Any]:
+    if not isinstance(item, tuple | list) or len(item) != 2:
+        raise ValueError(f"{name}: want a pair of tensors, or batches of (x, y), got {type(item).__name__}")
+    return item[0], item[1]
 
 
 def _labels(y: Any, name: str) -> Tensor:

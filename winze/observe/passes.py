@@ -204,6 +204,8 @@ def read_test(
         if cka is not None:
             cka.place(i, small)
         if probes is not None:
+            if not moments:  # which would say so
+                check_finite(features, f"place {names[i]!r}")
             correct[i].append(probes[i].correct(features, batch.labels).cpu())
         if batch.offset < keep:
             rows[i].append(small[: keep - batch.offset].float().cpu())

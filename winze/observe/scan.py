@@ -60,6 +60,8 @@ def scan(
     `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. The network is left as it was.
     """
     check_pool(pool)
+    if batch < 1 or max_features < 1:
+        raise ValueError(f"batch and max_features must be at least 1, got {batch} and {max_features}")
     wanted = _checked(measures, probe, train)
     began = time.perf_counter()
     home = next((p.device for p in net.parameters()), torch.device("cpu"))

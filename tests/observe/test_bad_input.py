@@ -1,0 +1,183 @@
+import numpy as np
+import pytest
+import torch
+from small_nets import hooks_of, loader, mlp, pooled_of, rows
+from torch import Tensor, nn
+
+import winze
+
+LAYERS = ["1", "3", "6"]
+
+
+def relabelled(labels: Tensor) -> tuple[Tensor, Tensor]:
+    return rows(len(labels))[0], labels
+
+
+def spoiled(value: float, samples: int = 3) -> tuple[Tensor, Tensor]:
+    x, y = rows(40)
+    x[:samples, 0] = value
+    return x, y
+
+
+GOOD = rows(40)
+NOTHING = torch.zeros(0, 12), torch.zeros(0, dtype=torch.long)
+BAD_DATA = {
+    "no samples": (NOTHING, "no samples"),
+    "no batches": ([], "no samples"),
+    "one class": (relabelled(torch.zeros(40, dtype=torch.long)), "at least 2 classes.*got 1"),
+    "no class in common": (relabelled(torch.arange(40) % 3 + 3), "at least 2 classes.*got 0"),
+    "float labels": (relabelled(torch.rand(40)), "row of integers.*float32"),
+    "bool labels": (relabelled(torch.arange(40) % 2 == 0), "row of integers.*bool"),
+    "negative labels": (relabelled(torch.arange(40) % 3 - 1), "start at 0, got -1"),
+    "label columns": (relabelled(torch.zeros(40, 2, dtype=torch.long)), r"row of integers.*\(40, 2\)"),
+    "fewer labels": ((rows(40)[0], rows(32)[1]), r"32 labels for input of shape \(40, 12\)"),
+    "more labels": ((rows(32)[0], rows(40)[1]), r"40 labels for input of shape \(32, 12\)"),
+    "fewer labels in a batch": ([(rows(8)[0], rows(7)[1])], r"7 labels for input of shape \(8, 12\)"),
+    "an iterator": (iter(loader(GOOD, 16)), "iterator runs dry"),
+    "a generator": ((batch for batch in loader(GOOD, 16)), "iterator runs dry"),
+    "arrays": (tuple(part.numpy() for part in GOOD), "tensors"),
+    "no labels": ([GOOD[0]], r"batches of \(x, y\)"),
+}
+
+
+@pytest.mark.parametrize("trouble", BAD_DATA)
+@pytest.mark.parametrize("split", ["train", "test"])
+def test_data_that_cannot_be_used_is_named_with_the_reason(trouble, split):
+    data, reason = BAD_DATA[trouble]
+    if "iter" in reason:
+        data = iter(loader(GOOD, 16))
+    net = mlp()
+    train, test = (data, GOOD) if split == "train" else (GOOD, data)
+    with pytest.raises(ValueError, match=reason) as caught:
+        winze.scan(net, train, test, batch=8)
+    assert "data" in str(caught.value)
+    assert hooks_of(net) == 0
+
+
+@pytest.mark.parametrize("trouble", ["no samples", "float labels", "an iterator", "fewer labels"])
+def test_other_data_that_cannot_be_used_is_named(trouble):
+    data, reason = BAD_DATA[trouble]
+    if "iter" in reason:
+        data = iter(loader(GOOD, 16))
+    with pytest.raises(ValueError, match=f"textures.*{reason}"):
+        winze.scan(mlp(), GOOD, GOOD, {"textures": (GOOD, data)}, batch=8)
+
+
+def test_a_class_that_only_the_test_data_has_is_left_out_with_a_note():
+    scan = winze.scan(mlp(), rows(60, 3), rows(60, 4), measures=["probe"])
+    assert any("data test" in note and "1 of 4 classes" in note for note in scan.readings.conventions["notes"])
+    assert scan.readings.conventions["samples"]["data"]["test"] == int((rows(60, 4)[1] < 3).sum())
+
+
+def test_fewer_test_samples_than_classes_read_only_what_they_can():
+    net, x, y = mlp(classes=10), rows(4)[0], torch.tensor([0, 5, 0, 9])
+    scan = winze.scan(net, None, (x, y), places=LAYERS)
+    features = pooled_of(net, "1", x)
+    within = features[y == 0] - features[y == 0].mean(0)
+    assert scan.curve("intra_variance")[0] == pytest.approx(float(within.square().sum(1).mean()) / 3, rel=1e-4)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("probe", "memory"), [("ridge", 1 << 30), ("adam", 1 << 30), ("adam", 1)])
+def test_broken_train_features_raise_with_the_place_and_the_count(value, probe, memory):
+    net = mlp()
+    with pytest.raises(ValueError, match=r"place '1': 3 of .* samples hold NaN or inf"):
+        winze.scan(net, spoiled(value), GOOD, places=LAYERS, probe=probe, memory=memory)
+    assert hooks_of(net) == 0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_broken_test_features_raise_with_the_place_and_the_count(value):
+    net = mlp()
+    with pytest.raises(ValueError, match="place '1': 3 of 40 samples hold NaN or inf"):
+        winze.scan(net, GOOD, spoiled(value), places=LAYERS)
+    assert hooks_of(net) == 0
+
+
+def test_broken_features_of_other_data_raise_with_the_place():
+    with pytest.raises(ValueError, match="place '1': 3 of 40 samples hold NaN or inf"):
+        winze.scan(mlp(), GOOD, GOOD, {"textures": (GOOD, spoiled(float("nan")))}, places=LAYERS)
+
+
+def test_broken_features_leave_no_similarity_but_a_reason():
+    scan = winze.scan(mlp(), None, spoiled(float("nan")), places=LAYERS, measures=["cka"])
+    assert np.isnan(scan.cka).all()
+    assert all("3 of 40 samples hold NaN" in note for note in scan.readings.conventions["cka_notes"])
+
+
+def test_broken_features_from_one_layer_on_name_that_layer():
+    net = mlp()
+    with torch.no_grad():
+        net[4].bias[0] = float("inf")
+    with pytest.raises(ValueError, match="place '5': 40 of 40"):
+        winze.scan(net, None, GOOD, places=["1", "3", "5", "6"])
+
+
+BAD_OPTIONS = {
+    "measure": ({"measures": ["rnak"]}, "measures are probe, rank.*rnak"),
+    "no measure": ({"measures": []}, "got none"),
+    "probe": ({"probe": "lasso"}, "ridge, adam, got 'lasso'"),
+    "pool": ({"pool": "max"}, "pool must be one of 'mean'.*'max'"),
+    "grid of none": ({"pool": 0}, "grid size from 1, got 0"),
+    "grid of yes": ({"pool": True}, "got True"),
+    "grid on vectors": ({"pool": 2}, r"wants a feature map, got \(.*8\)"),
+    "token on vectors": ({"pool": "token"}, r"token.*got \(.*8\)"),
+    "place": ({"places": "layers.1"}, "no module 'layers.1' is called in this network; the nearest names"),
+    "no places": ({"places": []}, "places="),
+    "picture": ({"embed": "mds"}, "embed must be one of pca"),
+    "batch": ({"batch": 0}, "batch"),
+    "most features": ({"max_features": 0}, "max_features"),
+}
+
+
+@pytest.mark.parametrize("trouble", BAD_OPTIONS)
+def test_an_option_that_makes_no_sense_is_named(trouble):
+    options, reason = BAD_OPTIONS[trouble]
+    net = mlp().train()
+    with pytest.raises(ValueError, match=reason):
+        winze.scan(net, GOOD, GOOD, **{"places": LAYERS, **options})
+    assert hooks_of(net) == 0
+    assert all(module.training for module in net.modules())
+
+
+def test_input_that_the_network_does_not_take_is_said_to_be_so():
+    with pytest.raises(ValueError, match="Sequential does not take"):
+        winze.scan(mlp(inputs=5), GOOD, GOOD)
+
+
+def test_probes_without_train_data_are_refused():
+    with pytest.raises(ValueError, match="probes need train data"):
+        winze.scan(mlp(), None, GOOD, measures=["probe"])
+
+
+def test_unknown_other_data_is_named_with_what_there_is():
+    scan = winze.scan(mlp(), GOOD, GOOD, {"textures": (GOOD, GOOD)}, places=LAYERS, measures=["probe"])
+    with pytest.raises(ValueError, match=r"'texture'.*data, textures"):
+        scan.best_for("texture")
+
+
+def test_a_scan_without_probes_has_no_tunnel_and_says_why():
+    scan = winze.scan(mlp(), GOOD, GOOD, places=LAYERS, measures=["rank"])
+    with pytest.raises(ValueError, match=r"did not measure 'probe'.*rank"):
+        scan.tunnel()
+
+
+def test_a_scan_without_probes_knows_no_best_place_and_says_what_it_has():
+    scan = winze.scan(mlp(), GOOD, GOOD, places=LAYERS, measures=["rank"])
+    with pytest.raises(ValueError, match=r"no curve of 'probe'.*effective_rank"):
+        scan.best_for("data")
+
+
+def test_a_scan_without_cka_says_so():
+    with pytest.raises(ValueError, match="did not measure 'cka'"):
+        winze.scan(mlp(), GOOD, GOOD, places=LAYERS, measures=["rank"]).cka  # noqa: B018
+
+
+def test_a_folder_that_holds_no_scan_is_refused(tmp_path):
+    with pytest.raises((ValueError, FileNotFoundError), match=str(tmp_path)):
+        winze.Scan.load(tmp_path)
+
+
+def test_a_network_without_places_says_what_to_do():
+    with pytest.raises(ValueError, match="places="):
+        winze.scan(nn.Flatten(), GOOD, GOOD)
