@@ -29,6 +29,8 @@ def save(net: Truncated, file: str | Path) -> Path:
             'this network has no name by which to build it again: cut it with network="timm_name", '
             '"torchvision/name" or "my_file.py:function"'
         )
+    if not isinstance(net.head, Reading | nn.Identity):
+        raise ValueError("a head of your own cannot be built again from a file: save net.state_dict() instead")
     state = {key: value.contiguous() for key, value in net.state_dict().items()}
     head = list(net.head.linear.weight.shape) if isinstance(net.head, Reading) else None
     metadata = {KEY: json.dumps({**net.spec, "head": head, "version": 1})}
@@ -55,7 +57,7 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
         raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
     spec = json.loads(told)
     small = _rebuilt(spec, net if net is not None else _build(spec))
-    small.load_state_dict(state)
+    small.load_state_dict(state, assign=True)  # in the precision of the file
     return small.eval()
 
 

@@ -102,7 +102,10 @@ def truncate(
     spec = _spec(net, scan, spot, network)
     top = _head(scan, spot, head)
     like = next((p for p in net.parameters()), None)
+    modes = [(module, module.training) for module in net.modules()]
     small = Truncated(body, top.to(like.device) if like is not None else top, None, spec).train(net.training)
+    for module, mode in modes:  # the cut network is made of the network's own modules
+        module.training = mode
     _check_batches(small, sample)
     if measure:
         small.cut = _cost(net, small, scan, place, batch)
@@ -213,10 +216,12 @@ def _check_batches(small: nn.Module, sample: Example) -> None:
 def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, batch: Any) -> Cut:
     before, after = cost(net, batch), cost(small, batch)
     own = scan.readings.select(measure="accuracy").rows
-    reference = own[0].value if own and own[0].value == own[0].value else float(scan.curve("probe")[-1])
+    probed = "probe" in scan.readings.conventions["measures"]
+    curve = scan.curve("probe").tolist() if probed else [float("nan")] * len(scan.places)
+    reference = own[0].value if own and own[0].value == own[0].value else curve[-1]
     return Cut(
         place,
-        float(scan.curve("probe")[place.index]),
+        curve[place.index],
         reference,
         after.parameters,
         before.parameters,

@@ -1,0 +1,288 @@
+import copy
+import importlib.util
+import json
+import math
+
+import pytest
+import timm
+import torch
+import torchvision
+from small_nets import ResidualMLP, ResNet, hooks_of, images, lively, mlp, outputs_of, rows
+from torch import Tensor, nn
+
+import winze
+from winze.depth import Place
+
+SIZES = {"foreign cnn": 8, "timm vit": 32, "timm convnext": 32, "timm resnet": 32, "torchvision resnet18": 32}
+
+
+def build(name: str) -> nn.Module:
+    torch.manual_seed(1)
+    return {
+        "foreign cnn": ResNet,
+        "native mlp": ResidualMLP,
+        "timm vit": lambda: timm.create_model("test_vit", img_size=32, num_classes=3),
+        "timm convnext": lambda: timm.create_model("test_convnext", num_classes=3),
+        "timm resnet": lambda: timm.create_model("test_resnet", num_classes=3),
+        "torchvision resnet18": lambda: torchvision.models.resnet18(num_classes=3),
+    }[name]()
+
+
+def sample(name: str, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    return rows(n, seed=seed) if name == "native mlp" else images(n, size=SIZES[name], seed=seed)
+
+
+CASES = ["foreign cnn", "native mlp", "timm vit", "timm convnext", "timm resnet", "torchvision resnet18"]
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request) -> tuple[nn.Module, winze.Scan, tuple[Tensor, Tensor]]:
+    net, test = lively(build(request.param)), sample(request.param, 20)
+    return net, winze.scan(net, sample(request.param, 40, seed=1), test, measures=["probe"]), test
+
+
+@pytest.fixture(scope="module")
+def cnn() -> tuple[nn.Module, winze.Scan, tuple[Tensor, Tensor]]:
+    net, test = lively(ResNet()), images(30)
+    return net, winze.scan(net, images(60, seed=1), test, measures=["probe"]), test
+
+
+def test_a_cut_network_predicts_what_the_probe_did(case):
+    net, scan, (x, y) = case
+    for index in {0, len(scan.places) // 2, len(scan.places) - 1}:
+        small = winze.truncate(net, scan, at=index, measure=False).eval()
+        with torch.no_grad():
+            right = small(x).argmax(1) == y
+        assert right.tolist() == scan.readings.arrays["correct/data"][index].tolist()
+
+
+def test_without_a_head_it_gives_the_places_output(case):
+    net, scan, (x, _) = case
+    place = scan.places[len(scan.places) // 2]
+    small = winze.truncate(net, scan, at=place, head=None, measure=False).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(small(x), outputs_of(net, place.name, x), rtol=1e-6, atol=1e-6)
+
+
+def test_a_cut_network_is_smaller_and_says_by_how_much(case):
+    net, scan, _ = case
+    small = winze.truncate(net, scan, at=0)
+    cut = small.cut
+    assert cut.place == scan.places[0]
+    assert cut.parameters == sum(p.numel() for p in small.parameters())
+    assert cut.parameters_before == sum(p.numel() for p in net.parameters())
+    assert cut.parameters < cut.parameters_before
+    assert 0 < cut.flops < cut.flops_before
+    assert cut.seconds > 0
+    assert cut.seconds_before > 0
+    assert cut.accuracy == pytest.approx(float(scan.curve("probe")[0]))
+    assert cut.accuracy_before == pytest.approx(float(scan.readings.arrays["correct/network"].mean()))
+
+
+def test_a_cut_network_exports(case):
+    net, scan, (x, _) = case
+    small = winze.truncate(net, scan, at=0, measure=False).eval()
+    exported = torch.export.export(small, (x[:2],)).module()
+    with torch.no_grad():
+        torch.testing.assert_close(exported(x[:2]), small(x[:2]), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_a_cut_network_takes_batches_of_any_size(case, batch):
+    net, scan, (x, _) = case
+    small = winze.truncate(net, scan, at=len(scan.places) - 1, measure=False).eval()
+    with torch.no_grad():
+        torch.testing.assert_close(small(x[:batch]), small(x)[:batch], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="onnx is not installed")
+def test_a_cut_network_becomes_onnx(cnn, tmp_path):
+    net, scan, (x, _) = cnn
+    small = winze.truncate(net, scan, at=0, measure=False).eval()
+    torch.onnx.export(small, (x[:2],), str(tmp_path / "small.onnx"))
+    assert (tmp_path / "small.onnx").stat().st_size > 0
+
+
+# Where and with what
+
+
+@pytest.mark.parametrize("at", ["blocks.1", 1, Place(1, 3, "blocks.1")])
+def test_a_place_is_a_name_a_number_or_itself(cnn, at):
+    net, scan, _ = cnn
+    assert winze.truncate(net, scan, at=at).cut.place == Place(1, 3, "blocks.1")
+
+
+def test_left_out_the_cut_is_at_the_start_of_the_tunnel(cnn):
+    net, scan, _ = cnn
+    assert winze.truncate(net, scan, threshold=0.5).cut.place == scan.tunnel(0.5).start
+
+
+@pytest.mark.parametrize("at", ["blocks.7", 3, -1, Place(0, 3, "elsewhere")])
+def test_a_place_that_the_scan_does_not_have_raises_with_the_nearest(cnn, at):
+    net, scan, _ = cnn
+    with pytest.raises(ValueError, match=r"nearest names: .*blocks\."):
+        winze.truncate(net, scan, at=at)
+
+
+def test_a_tunnel_that_never_starts_asks_for_a_place(cnn):
+    net, scan, _ = cnn
+    with pytest.raises(ValueError, match=r"no place to cut at.*at="):
+        winze.truncate(net, scan, threshold=50.0)
+
+
+def test_a_head_of_ones_own_sits_on_the_places_output(cnn):
+    net, scan, (x, _) = cnn
+    head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 5))
+    small = winze.truncate(net, scan, at="blocks.1", head=head).eval()
+    assert torch.equal(small(x), head(outputs_of(net, "blocks.1", x)))
+
+
+def test_an_unknown_head_raises(cnn):
+    net, scan, _ = cnn
+    with pytest.raises(ValueError, match="head must be"):
+        winze.truncate(net, scan, at=0, head="linear")
+
+
+def test_a_scan_without_probes_can_be_cut_without_a_head():
+    net, data = lively(ResNet()), images(30)
+    scan = winze.scan(net, None, data, measures=["rank"])
+    small = winze.truncate(net, scan, at=0, head=None)
+    assert math.isnan(small.cut.accuracy)
+    assert torch.equal(small.eval()(data[0]), outputs_of(net, "blocks.0", data[0]))
+
+
+def test_a_scan_without_probes_has_no_head_to_give():
+    net = lively(ResNet())
+    scan = winze.scan(net, None, images(30), measures=["rank"])
+    with pytest.raises(ValueError, match="no probes"):
+        winze.truncate(net, scan, at=0)
+
+
+@pytest.mark.parametrize("pool", ["flatten", 2])
+def test_other_pools_go_with_the_head(pool):
+    net, (x, y) = lively(ResNet()), images(30)
+    scan = winze.scan(net, images(60, seed=1), (x, y), pool=pool, max_features=50, measures=["probe"])
+    small = winze.truncate(net, scan, at=1, measure=False).eval()
+    assert (small(x).argmax(1) == y).tolist() == scan.readings.arrays["correct/data"][1].tolist()
+
+
+@pytest.mark.parametrize("place", ["blocks.1.bn1", "stem.1", "head"])
+def test_a_cut_may_lie_inside_a_block(place):
+    net, (x, y) = lively(ResNet()), images(30)
+    scan = winze.scan(net, images(60, seed=1), (x, y), places=place, measures=["probe"])
+    small = winze.truncate(net, scan, at=place, measure=False).eval()
+    assert (small(x).argmax(1) == y).tolist() == scan.readings.arrays["correct/data"][0].tolist()
+
+
+def test_a_later_call_of_a_module_cannot_be_cut_at():
+    net = lively(ResNet())
+    scan = winze.scan(net, images(60, seed=1), images(30), places="blocks.0.relu", measures=["probe"])
+    with pytest.raises(winze.observe.CutError, match="relu:2"):
+        winze.truncate(net, scan, at=1)
+
+
+def test_a_cut_inside_a_sequential_ends_there():
+    net, (x, y) = mlp(), rows(30)
+    scan = winze.scan(net, rows(60, seed=1), (x, y), places=["1", "3", "6"], measures=["probe"])
+    small = winze.truncate(net, scan, at="3", measure=False)
+    assert sum(p.numel() for p in small.body.parameters()) == sum(p.numel() for p in net[:4].parameters())
+
+
+# What is left of the network
+
+
+def test_cutting_leaves_the_network_as_it_was(cnn):
+    net, scan, _ = cnn
+    net = copy.deepcopy(net).train()
+    net.blocks[0].eval()
+    state, modes = copy.deepcopy(net.state_dict()), [m.training for m in net.modules()]
+    winze.truncate(net, scan, at=1)
+    torch.testing.assert_close(net.state_dict(), state, rtol=0, atol=0)
+    assert [m.training for m in net.modules()] == modes
+    assert hooks_of(net) == 0
+
+
+def test_no_parameter_behind_the_cut_is_kept(cnn):
+    net, scan, _ = cnn
+    small = winze.truncate(net, scan, at="blocks.1", measure=False)
+    before = [*net.stem.parameters(), *net.blocks[:2].parameters()]
+    assert sorted(p.numel() for p in small.body.parameters()) == sorted(p.numel() for p in before)
+
+
+def test_a_cut_network_trains(cnn):
+    net, scan, (x, y) = cnn
+    small = winze.truncate(copy.deepcopy(net), scan, at=1, measure=False).train()
+    nn.functional.cross_entropy(small(x), y).backward()
+    assert all(p.grad is not None and bool(p.grad.abs().sum() > 0) for p in small.parameters())
+
+
+# Files
+
+
+@pytest.fixture(scope="module")
+def named() -> tuple[nn.Module, winze.Scan, Tensor]:
+    net, (x, y) = lively(build("timm resnet")), images(20, size=32)
+    return net, winze.scan(net, images(40, size=32, seed=1), (x, y), measures=["probe"]), x
+
+
+def test_a_cut_network_comes_back_by_its_name(named, tmp_path):
+    net, scan, x = named
+    small = winze.truncate(net, scan, at=1, measure=False).eval()
+    winze.save(small, tmp_path / "small.safetensors")
+    back = winze.load(tmp_path / "small.safetensors")
+    with torch.no_grad():
+        assert torch.equal(back(x), small(x))
+
+
+def test_a_cut_network_comes_back_on_a_network_that_is_given(cnn, tmp_path):
+    net, scan, (x, _) = cnn
+    small = winze.truncate(net, scan, at=1, network="nowhere.py:make", measure=False).eval()
+    winze.save(small, tmp_path / "small.safetensors")
+    back = winze.load(tmp_path / "small.safetensors", net=ResNet())
+    with torch.no_grad():
+        assert torch.equal(back(x), small(x))
+
+
+def test_a_bfloat16_network_comes_back_as_it_was(tmp_path):
+    net, (x, y) = lively(ResNet()).bfloat16(), images(30)
+    scan = winze.scan(net, (x.bfloat16(), y), (x.bfloat16(), y), measures=["probe"])
+    small = winze.truncate(net, scan, at=1, network="nowhere.py:make", measure=False).eval()
+    winze.save(small, tmp_path / "small.safetensors")
+    back = winze.load(tmp_path / "small.safetensors", net=ResNet())
+    with torch.no_grad():
+        assert torch.equal(back(x.bfloat16()), small(x.bfloat16()))
+
+
+def test_a_head_of_ones_own_cannot_be_saved_by_name(cnn, tmp_path):
+    net, scan, _ = cnn
+    head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 5))
+    small = winze.truncate(net, scan, at=1, head=head, network="nowhere.py:make", measure=False)
+    with pytest.raises(ValueError, match="head"):
+        winze.save(small, tmp_path / "small.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_network_without_a_name_cannot_be_saved(cnn, tmp_path):
+    net, scan, _ = cnn
+    with pytest.raises(ValueError, match="network="):
+        winze.save(winze.truncate(net, scan, at=1, measure=False), tmp_path / "small.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_is_not_safetensors_is_refused(tmp_path):
+    torch.save({"weight": torch.ones(2)}, tmp_path / "net.pt")
+    with pytest.raises(ValueError, match=r"net\.pt is not a safetensors file"):
+        winze.load(tmp_path / "net.pt")
+
+
+def test_a_safetensors_file_of_others_is_refused(tmp_path):
+    from safetensors.torch import save_file
+
+    save_file({"weight": torch.ones(2)}, str(tmp_path / "net.safetensors"), {"format": json.dumps("pt")})
+    with pytest.raises(ValueError, match="not written by winze"):
+        winze.load(tmp_path / "net.safetensors")
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"small\.safetensors"):
+        winze.load(tmp_path / "small.safetensors")

@@ -1,0 +1,146 @@
+import copy
+import sys
+
+import numpy as np
+import pandas
+import pytest
+import torch
+from small_nets import ResNet, hooks_of, images, lively, loader, mlp, rows
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
+
+import winze
+
+MEASURES = ("rank", "norm", "cka", "weight_change")
+
+
+def train(net: nn.Module, watch: winze.Watch | None, steps: int, data: tuple[Tensor, Tensor]) -> None:
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for _ in range(steps):
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(data[0]), data[1]).backward()
+        optimizer.step()
+        if watch is not None:
+            watch.step()
+
+
+def test_a_watch_reads_at_the_start_and_every_so_many_steps():
+    net = mlp()
+    watch = winze.Watch(net, rows(30), every=3)
+    train(net, watch, 8, rows(30, seed=1))
+    assert list(dict.fromkeys(row.step for row in watch.readings.rows)) == [0, 3, 6]
+
+
+def test_a_watch_reads_what_a_scan_reads_at_that_moment():
+    net, test, fit = ResNet(), images(40), images(60, seed=1)
+    watch = winze.Watch(net, test, every=2, train=fit, measures=["rank", "norm", "variance", "collapse"], batch=16)
+    train(net, watch, 2, fit)
+    scan = winze.scan(net, fit, test, batch=16)
+    for measure in ("numerical_rank", "effective_rank", "sample_norm", "intra_variance", "nc1", "probe"):
+        np.testing.assert_array_equal(watch.readings.curve(measure, step=2), scan.curve(measure))
+    assert watch.readings.curve("effective_rank", step=0).tolist() != scan.curve("effective_rank").tolist()
+
+
+def test_weight_change_is_the_root_mean_square_since_the_last_reading():
+    net = mlp()
+    watch = winze.Watch(net, rows(30), every=2, measures=["weight_change"])
+    train(net, watch, 2, rows(30, seed=1))
+    middle = {name: p.detach().clone() for name, p in net.named_parameters()}
+    train(net, watch, 2, rows(30, seed=1))
+    for name, parameter in net.named_parameters():
+        (row,) = (r for r in watch.readings.select(measure="weight_change", place=name).rows if r.step == 4)
+        expected = (parameter.detach() - middle[name]).double().square().mean().sqrt()
+        assert row.value == pytest.approx(float(expected))
+        assert row.value > 0
+
+
+def test_similarity_to_the_start_is_one_there_and_falls():
+    net = mlp()
+    watch = winze.Watch(net, rows(60), every=20, measures=["cka"], batch=60)
+    train(net, watch, 20, rows(60, seed=1))
+    np.testing.assert_allclose(watch.readings.curve("cka_to_reference", step=0), 1, atol=1e-9)
+    assert (watch.readings.curve("cka_to_reference", step=20) < 1 - 1e-6).all()
+
+
+def test_similarity_to_another_network_is_cka_between_the_two():
+    net, other, (x, y) = mlp(), mlp(), rows(60)
+    watch = winze.Watch(net, (x, y), measures=["cka"], reference=other, places=["1", "6"], batch=60)
+    expected = [
+        float(winze.measure.linear_cka(net[: i + 1](x).detach(), other[: i + 1](x).detach(), unbiased=True))
+        for i in (1, 6)
+    ]
+    np.testing.assert_allclose(watch.readings.curve("cka_to_reference"), expected, atol=1e-6)
+
+
+def test_similarity_over_a_shuffled_loader_compares_the_same_samples():
+    shuffled = DataLoader(TensorDataset(*rows(60)), 20, shuffle=True)
+    watch = winze.Watch(mlp(), shuffled, measures=["cka"])
+    np.testing.assert_allclose(watch.readings.curve("cka_to_reference"), 1, atol=1e-9)
+
+
+def test_watching_does_not_change_the_training():
+    plain, watched = ResNet(), None
+    watched = copy.deepcopy(plain)
+    fit = images(30, seed=1)
+    train(plain, None, 4, fit)
+    train(watched, winze.Watch(watched, images(20), every=1, train=fit, measures=MEASURES), 4, fit)
+    torch.testing.assert_close(plain.state_dict(), watched.state_dict(), rtol=0, atol=0)
+
+
+def test_modes_and_statistics_stay_and_no_hooks_are_left():
+    net = lively(ResNet()).train()
+    net.stem.eval()
+    state, modes = copy.deepcopy(net.state_dict()), [m.training for m in net.modules()]
+    watch = winze.Watch(net, images(20), train=images(30, seed=1), measures=MEASURES)
+    watch.read()
+    torch.testing.assert_close(net.state_dict(), state, rtol=0, atol=0)
+    assert [m.training for m in net.modules()] == modes
+    assert hooks_of(net) == 0
+    assert torch.is_grad_enabled()
+
+
+def test_a_network_that_raises_leaves_no_hooks():
+    net = mlp().train()
+    watch = winze.Watch(net, rows(30), measures=["cka"], batch=16)
+    net[2] = nn.Linear(5, 8)
+    with pytest.raises(RuntimeError):
+        watch.read()
+    assert hooks_of(net) == 0
+    assert all(m.training for m in net.modules())
+
+
+def test_curves_over_training_are_saved(tmp_path):
+    net = mlp()
+    watch = winze.Watch(net, loader(rows(30), 10), every=1, name="toy")
+    train(net, watch, 2, rows(30, seed=1))
+    watch.save(tmp_path)
+    back = winze.Scan.load(tmp_path)
+    pandas.testing.assert_frame_equal(back.table, watch.readings.table)
+    assert back.readings.conventions["every"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"measures": ["rnak"]}, "Watch measures are rank.*got rnak"),
+        ({"measures": ["probe"]}, "probes need train data"),
+        ({"every": 0}, "every must be at least 1, got 0"),
+        ({"pool": "max"}, "pool must be"),
+        ({"places": "nowhere"}, "nearest names"),
+    ],
+)
+def test_an_option_of_a_watch_that_makes_no_sense_is_named(options, reason):
+    with pytest.raises(ValueError, match=reason):
+        winze.Watch(mlp(), rows(30), **options)
+
+
+def test_a_watch_without_data_says_so():
+    with pytest.raises(ValueError, match="data test: no samples"):
+        winze.Watch(mlp(), [])
+
+
+def test_the_callback_asks_for_lightning_where_it_is_missing(monkeypatch):
+    for name in ("lightning", "lightning.pytorch", "lightning.pytorch.callbacks", "pytorch_lightning"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(ImportError, match="pip install lightning"):
+        winze.Watch(mlp(), rows(30)).callback()
