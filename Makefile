@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-BENCHMARKS := junctions reach
+BENCHMARKS := junctions reach scan
 
 # the datasets lie next to a checkout on machines that have them; elsewhere their tests are skipped
 ifndef WINZE_DATA
@@ -14,7 +14,7 @@ endif
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint bench docs lock clean
+.PHONY: help demo test check lint bench peers docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -34,8 +34,10 @@ lint: $(STAMP) ## format, lint, import rules and types; no tests
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/mypy
 
-bench: $(STAMP) ## run every benchmark; each writes its file in results/
+bench: $(STAMP) peers ## run every benchmark; each writes its file in results/
 	set -e; for name in $(BENCHMARKS); do $(BIN)/python benchmarks/$$name.py; done
+
+peers: .venv-peers/.installed ## install the tools that the benchmarks compare with, in .venv-peers
 
 docs: $(STAMP) ## write the tables of README.md and docs/ from results/
 	$(BIN)/python docs/tables.py
@@ -52,4 +54,13 @@ clean: ## remove caches and build files; keeps .venv and runs/
 $(STAMP): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --editable '.[dev]' --constraint constraints.txt
+	touch $@
+
+# an environment beside .venv that sees its packages; the tools come without their dependencies, so that none of
+# those packages changes under them
+.venv-peers/.installed: benchmarks/peers.txt $(STAMP)
+	test -x .venv-peers/bin/python || $(BIN)/python -m venv .venv-peers
+	$(BIN)/python -c "import sysconfig; print('import site; site.addsitedir(%r)' % sysconfig.get_path('purelib'))" \
+		> "$$(.venv-peers/bin/python -c "import sysconfig; print(sysconfig.get_path('purelib'))")/main.pth"
+	.venv-peers/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers.txt
 	touch $@

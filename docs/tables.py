@@ -126,10 +126,50 @@ def junctions(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def scan(result: dict[str, Any]) -> str:
+    """One line a tool and device: what it costs against the plain forward, and how exact it is."""
+    head = ["tool", "device", "time / plain forward", "extra memory", "error", "error, mean 100x the spread", "how"]
+    rows = [
+        [
+            " ".join([row["tool"], row.get("version", "")]).strip(),
+            row["device"],
+            interval(row),
+            "-" if row.get("extra_mb") is None else f"{row['extra_mb']:.0f} MB",
+            size(row.get("error")),
+            size(row.get("error_offset")),
+            "; ".join(text for text in (row.get("how"), said(row), row.get("note")) if text),
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def interval(row: dict[str, Any]) -> str:
+    """A ratio with its interval, where there is one."""
+    if row.get("ratio") is None:
+        return "-"
+    ends = f" [{row['low']:.2f}-{row['high']:.2f}]" if row.get("low") is not None else ""
+    return f"{row['ratio']:.2f}{ends}"
+
+
+def size(error: float | None) -> str:
+    """An error in one or two digits."""
+    return "-" if error is None else f"{error:.1g}" if error < 0.01 else f"{error:.2f}"
+
+
+def said(row: dict[str, Any]) -> str:
+    """On how much a row was measured."""
+    if not row.get("images"):
+        return ""
+    pairs = f", {row['pairs']} pairs" if row.get("ratio") is not None else ""
+    return f"{row['places']} places, {row['images']} images{pairs}"
+
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach": reach,
     "reach.sources": reach_sources,
     "junctions": junctions,
+    "scan": scan,
 }
 
 
