@@ -69,14 +69,10 @@ class Reader:
         def take(i: int, features: Tensor, batch: Batch) -> None:
             found[i] = features.shape[1]
 
-        for _ in self.run(Feed((_first_rows(feed)), feed.name, 4, feed.device), take, "", whole=True):
+        few = Feed([(feed.example(), torch.zeros(2, dtype=torch.long))], feed.name, device=feed.device)
+        for _ in self.run(few, take, "", whole=True):
             break
         return found
-
-
-def _first_rows(feed: Feed) -> Any:
-    batch = next(iter(feed))
-    return [((batch.args or batch.kwargs), batch.labels)]
 
 
 def ridge_probes(reader: Reader, feed: Feed, classes: int, widths: Sequence[int]) -> list[Probe]:

@@ -260,6 +260,19 @@ def _channel_axis(event: Event, shape: tuple[int, ...], events: list[Event]) -> 
             width = getattr(module, "out_features", None) or _width_of_norm(module) or getattr(module, "nf", None)
             if shape[-1] == width:
                 return len(shape) - 1
+    return _axis_by_company(shape, events[: end + 1])
+
+
+def _axis_by_company(shape: tuple[int, ...], events: list[Event]) -> int | None:
+    """Where no width fits, as after a concatenation: from the last layer whose positions are the same."""
+    for earlier in reversed(events):
+        other = earlier.outputs[0][1] if earlier.outputs else ()
+        if len(other) != len(shape):
+            continue
+        if isinstance(earlier.module, _ConvNd) and other[2:] == shape[2:]:
+            return 1
+        if isinstance(earlier.module, nn.Linear) and other[:-1] == shape[:-1]:
+            return len(shape) - 1
     return None
 
 

@@ -144,7 +144,7 @@ class Scanner:
 
         `own`: read the network's own accuracy too.
         """
-        groups = _groups(self.widths, self.memory)
+        groups = [list(range(len(self.widths)))] if wanted == {"cka"} else _groups(self.widths, self.memory)
         store = Store(self.readings, name, wanted)
         keep = 1000 if embed else 0
         cka = CKA(len(self.widths)) if "cka" in wanted else None

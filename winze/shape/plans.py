@@ -32,7 +32,7 @@ def plan_of(holder: nn.Module, record: Record, scales: dict[str, int], batch: in
     """Cut a record at its sums; tensors whose name the two batch sizes did not show are told by their first axis."""
     if record.contexts:
         raise CaptureError(
-            f"{where(holder)} enters {', '.join(sorted(record.contexts))} inside a forward that holds a junction: "
+            f"{where(holder)} has {', '.join(sorted(record.contexts))} in a forward that holds a junction: "
             "write the sum with a native winze.Junction"
         )
     for node in record.graph.nodes:

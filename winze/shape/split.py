@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, fx
+from torch import fx
 
 from winze.shape.sums import Sum, operands
 
@@ -60,12 +60,12 @@ class Plan:
 
     run: Function
     cuts: tuple[Cut, ...]
-    constants: tuple[Tensor, ...]
+    constants: tuple[Any, ...]
     bound: bool
     apart: bool
 
 
-def split(graph: fx.Graph, sums: list[Sum], constants: list[Tensor], *, bound: bool, apart: bool) -> Plan:
+def split(graph: fx.Graph, sums: list[Sum], constants: list[Any], *, bound: bool, apart: bool) -> Plan:
     """Cut `graph` (which is changed) at `sums`."""
     join = _first_placeholder(graph, "join")
     _erase(graph, set())

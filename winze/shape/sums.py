@@ -187,7 +187,8 @@ class Reading:
     def _is_learned(self, node: fx.Node) -> bool:
         """A child with parameters, or an operation that multiplies by a weight of the module's own."""
         if node.op == "call_module":
-            return any(True for _ in self.root.get_submodule(str(node.target)).parameters())
+            module = self.root.get_submodule(str(node.target))
+            return not isinstance(module, nn.Embedding) and any(True for _ in module.parameters())
         if _name(node) not in WEIGHINGS:
             return False
         return any(self._is_weight(i) for i in data_inputs(node) if not self._comes_from_input(i))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 
 from winze.shape.capture import Capture
 from winze.shape.example import Example
@@ -23,7 +23,7 @@ class Record:
 
     graph: fx.Graph = field(default_factory=fx.Graph)
     sums: list[Sum] = field(default_factory=list)
-    constants: list[Tensor] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
     bound: dict[str, Any] = field(default_factory=dict)
     arguments: tuple[Any, Any] = ((), {})
     contexts: set[str] = field(default_factory=set)

@@ -24,6 +24,7 @@ from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
 _ticks = itertools.count()
+FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "zeros")
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, type(...))
 
 
@@ -103,7 +104,7 @@ class Recorder(TracerBase):
     inline: Callable[[nn.Module], bool] = lambda module: False
     graph: fx.Graph = field(default_factory=fx.Graph)
     bound: dict[str, Any] = field(default_factory=dict)
-    constants: list[Tensor] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
     contexts: set[str] = field(default_factory=set)
     inlined: list[nn.Module] = field(default_factory=list)
 
@@ -142,6 +143,8 @@ class Recorder(TracerBase):
         with _pause():
             node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs))
             before = {id(t): t._version for t in _tensor_leaves(_plain((args, kwargs)))}
+            if node.name == "self":
+                node._rename("own")  # else it would hide the module in the code made from the graph
             value = self._run(kind, target, _plain(args), _plain(kwargs))
             touched = [t for t in _traced_leaves((args, kwargs)) if _version(t.value) != before.get(id(t.value))]
         node.meta["mutates"] = [t.node for t in touched]
@@ -165,7 +168,12 @@ class Recorder(TracerBase):
             return self._tensor_node(a)
         if isinstance(a, torch.Size):
             a = tuple(a)
-        return super().create_arg(a)
+        try:
+            return super().create_arg(a)
+        except NotImplementedError:
+            # an object of the network's own, such as a cache: sums around it can be found, but no plan may keep it
+            self.contexts.add(f"a {type(a).__name__} that cannot be written down")
+            return self._constant(a)
 
     def _tensor_node(self, tensor: Tensor) -> fx.Node:
         if id(tensor) not in self.tensors:
@@ -175,11 +183,14 @@ class Recorder(TracerBase):
             node = self.graph.get_attr(path)
             node.meta["parameter"] = isinstance(tensor, nn.Parameter)
         else:
-            self.constants.append(tensor)
-            node = self.graph.call_function(operator.getitem, (self.constants_node, len(self.constants) - 1))
+            node = self._constant(tensor)
         node.meta["tensor"], node.meta["shape"] = True, tuple(tensor.shape)
         node.meta["inlined"] = self.depth > 0
         return node
+
+    def _constant(self, value: Any) -> fx.Node:
+        self.constants.append(value)
+        return self.graph.call_function(operator.getitem, (self.constants_node, len(self.constants) - 1))
 
     def call_module(self, module: nn.Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         path = self.paths.get(id(module))
@@ -287,6 +298,17 @@ def _patched() -> Iterator[None]:
             recorder = _active()
             return recorder.attribute(found) if recorder is not None and isinstance(found, Tensor) else found
 
+        def traced_factory(make: Callable[..., Any]) -> Callable[..., Any]:
+            def traced(*args: Any, **kwargs: Any) -> Any:
+                recorder = _active()
+                if recorder is None or not _traced_leaves((args, kwargs)):
+                    return make(*args, **kwargs)
+                return recorder.create_proxy("call_function", make, args, kwargs)
+
+            return traced
+
+        factories = {name: getattr(torch, name) for name in FACTORIES}
+
         def plain_setattr(module: nn.Module, name: str, value: Any) -> None:
             setattribute(module, name, value if _active() is None else _plain(value))
 
@@ -310,6 +332,8 @@ def _patched() -> Iterator[None]:
         nn.Module.__getattr__ = traced_getattr  # type: ignore[method-assign]
         nn.Module.__setattr__ = plain_setattr  # type: ignore[method-assign,assignment]
         builtins.isinstance = traced_isinstance
+        for name, make in factories.items():
+            setattr(torch, name, traced_factory(make))
         for cls in entered:
             cls.__enter__ = traced_enter  # type: ignore[method-assign]
         _state.patched = True
@@ -319,6 +343,8 @@ def _patched() -> Iterator[None]:
             nn.Module.__call__, nn.Module.__getattr__ = call, getattribute  # type: ignore[method-assign]
             nn.Module.__setattr__ = setattribute  # type: ignore[method-assign]
             builtins.isinstance = _isinstance
+            for name, make in factories.items():
+                setattr(torch, name, make)
             for cls, enter in entered.items():
                 cls.__enter__ = enter  # type: ignore[method-assign]
             _state.patched = False
