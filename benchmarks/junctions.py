@@ -2,7 +2,7 @@
 
 Goal: at most 1.05x on CPU and GPU, and capture below 2 s for resnet50 and vit_b_16 on 2 cores.
 
-    python benchmarks/junctions.py [--device cuda] [--pairs 12] [--out results]
+    python benchmarks/junctions.py [--device cuda] [--pairs 12] [--networks resnet50 vit_b_16] [--out results]
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--pairs", type=int, default=12)
+    parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
-    rows = [measure(name, args.device, args.pairs) for name in NETWORKS]
+    rows = [measure(name, args.device, args.pairs) for name in args.networks]
     where = machine(args.device)
     rows = [{**row, "device": where["device"]} for row in rows]
     old = args.out / "junctions.json"

@@ -63,6 +63,13 @@ def test_examples_in_docstrings_run(name):
 
 
 RESULTS = {
+    "scan": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"tool": "winze: CKA", "device": "cpu", "ratio": 1.1, "low": 1.0, "high": 1.2, "pairs": 10, "images": 1024}
+            | {"places": 20, "extra_mb": 1.0, "error": 1e-15, "error_offset": None, "how": "a | b", "note": ""},
+        ],
+    },
     "reach": {
         "machine": "2 cores",
         "versions": {"torch": "2.11"},

@@ -71,6 +71,19 @@ def is_constant(variance: Float64[Tensor, ""], square_mean: Float64[Tensor, ""],
     return variance <= relative**2 * square_mean
 
 
+def eigen(
+    matrix: Float64[Tensor, "feature feature"], name: str = "features", vectors: bool = True
+) -> tuple[Float64[Tensor, " feature"], Tensor]:
+    """Eigenvalues, smallest first, and eigenvectors where asked; by singular values where the routine fails."""
+    if not bool(torch.isfinite(matrix).all()):
+        raise ValueError(f"{name}: features are too large for their squares to be numbers")
+    try:
+        return torch.linalg.eigh(matrix) if vectors else (torch.linalg.eigvalsh(matrix), matrix)
+    except RuntimeError:  # LAPACK did not converge, as on some matrices of very low rank
+        left, sizes, _ = torch.linalg.svd(matrix)
+        return sizes.flip(0), left.flip(1)
+
+
 @detached
 def centred(features: Features, least: int = 2, name: str = "features") -> Float64[Tensor, "sample feature"]:
     """Subtract each feature's mean, in float64; constant features become exact zeros.

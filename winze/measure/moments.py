@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, check_labels, detached, flat, is_constant, rounding
+from winze.measure.centre import Features, Labels, check_labels, detached, eigen, flat, is_constant, rounding
 
 ELEMENTS = 1 << 24  # a larger batch is taken in pieces, so that its float64 copy stays at 128 MB
 
@@ -161,7 +161,7 @@ class Moments:
     @detached
     def spectrum(self) -> Float64[Tensor, " direction"]:
         """Give the eigenvalues of the covariance, largest first, as `winze.measure.spectrum` does."""
-        values: Tensor = torch.linalg.eigvalsh(self.covariance()).flip(0)
+        values = eigen(self.covariance(), self.name, vectors=False)[0].flip(0)
         return values.clamp(min=0)[: min(self.n, self.features)]
 
     def between(self) -> Float64[Tensor, "class feature"]:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, detached, flat
+from winze.measure.centre import Features, Labels, detached, eigen, flat
 from winze.measure.moments import Moments
 from winze.measure.probe import Probe
 from winze.measure.value import CONSTANT
@@ -89,7 +89,7 @@ def _standard(moments: Moments) -> tuple[Tensor, Tensor, Float64[Tensor, "featur
 def _errors(train: Moments, held: Moments, penalties: Sequence[float]) -> tuple[float, ...]:
     """Give the mean squared error on held-out samples for each penalty, in the eigenbasis of the correlations."""
     scale, correlation, target = _standard(train)
-    energy, basis = torch.linalg.eigh(correlation)
+    energy, basis = eigen(correlation, train.name)
     target = basis.T @ target
     basis = scale[:, None] * basis  # from features to standardised, rotated features
     shift = (held.mean - train.mean) @ basis

@@ -16,6 +16,7 @@ from winze.observe.features import Pool, sampled
 from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.places import Spot
 from winze.observe.record import recording
+from winze.shape.example import Example
 
 EVERY = 10
 """Each tenth sample, by its position in the loader, is held out to choose the ridge penalty."""
@@ -69,8 +70,12 @@ class Reader:
         def take(i: int, features: Tensor, batch: Batch) -> None:
             found[i] = features.shape[1]
 
-        few = Feed([(feed.example(), torch.zeros(2, dtype=torch.long))], feed.name, device=feed.device)
-        for _ in self.run(few, take, "", whole=True):
+        batch = next(iter(feed))
+        few = Example(batch.kwargs or batch.args).with_batch(2)
+        labels = torch.zeros(2, dtype=torch.long)
+        for _ in self.run(
+            Feed([(few.kwargs or few.args, labels)], feed.name, device=feed.device), take, "", whole=True
+        ):
             break
         return found
 
