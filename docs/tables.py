@@ -27,7 +27,9 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]], below: str = ""
 def origin(result: dict[str, Any]) -> str:
     """The machine and the versions behind a results file, as one line."""
     parts = []
-    for entry in (result.get("machine"), result.get("versions")):
+    machine = result.get("machine")
+    several = isinstance(machine, dict) and all(isinstance(value, dict) for value in machine.values())
+    for entry in (*(machine.values() if several else [machine]), result.get("versions")):
         if isinstance(entry, dict):
             parts.append(", ".join(f"{key} {value}" for key, value in entry.items()))
         elif entry:
