@@ -60,6 +60,8 @@ def reach(result: dict[str, Any]) -> str:
         "bit-identical",
         "rules",
         "export",
+        "scan",
+        "cut",
         "seconds",
         "note",
     ]
@@ -73,6 +75,8 @@ def reach(result: dict[str, Any]) -> str:
             yes(row.get("identical")),
             verdict(row),
             row.get("export") or "-",
+            row.get("scan") or "-",
+            row.get("truncate") or "-",
             "-" if row.get("seconds") is None else f"{row['seconds']:.1f}",
             row.get("reason") or "",
         ]
@@ -92,6 +96,8 @@ def reach_sources(result: dict[str, Any]) -> str:
         "bit-identical",
         "all rules",
         "export",
+        "scan",
+        "cut",
     ]
     rows = []
     for source in dict.fromkeys(row["source"] for row in result["rows"]):
@@ -106,7 +112,7 @@ def reach_sources(result: dict[str, Any]) -> str:
                 f"{sum(row['junctions'] == row['expected'] for row in known)} of {len(known)} known",
                 sum(bool(row.get("identical")) for row in own),
                 sum(bool(row.get("rules")) and set(row["rules"].values()) == {"ok"} for row in own),
-                sum(row.get("export") == "ok" for row in own),
+                *(sum(row.get(column) == "ok" for row in own) for column in ("export", "scan", "truncate")),
             ]
         )
     return table(head, rows, origin(result))

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from winze.observe.places import Spot
 from winze.shape.example import Example
 from winze.shape.survey import Record, Survey, survey, where
-from winze.shape.trace import PLAIN
+from winze.shape.traced import PLAIN
 
 
 class CutError(RuntimeError):

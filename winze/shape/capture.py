@@ -19,7 +19,7 @@ from winze.shape.moment import Moment
 from winze.shape.rule import Rule
 from winze.shape.split import Cut, Part, Plan
 from winze.shape.standard import Standard
-from winze.shape.trace import PLAIN
+from winze.shape.traced import PLAIN
 
 Key = tuple[Any, ...]
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from torch import nn
+from torch import fx, nn
 
 from winze.depth import Place
 from winze.shape.capture import Capture, CapturedJunction
 from winze.shape.example import Example, accepted
 from winze.shape.junction import Junction, describe
-from winze.shape.sums import Sum
+from winze.shape.sums import Sum, upstream
 from winze.shape.survey import Record, Survey, survey
 
 
@@ -121,28 +121,10 @@ def _captured(site: Site) -> CapturedJunction:
     return CapturedJunction(site.holder, site.i, Place(0, 1, ""), site.sum.kind, describe(branch))
 
 
-def branch_modules(site: Site) -> list[Any]:
+def branch_modules(site: Site) -> list[fx.Node]:
     """The nodes of the branch that call a child."""
-    seen: list[Any] = []
-    waiting = list(site.sum.branch)
-    while waiting:
-        node = waiting.pop()
-        if node is site.sum.stream or node in seen:
-            continue
-        seen.append(node)
-        waiting.extend(node.all_input_nodes)
-    upstream = _ancestors(site.sum.stream)
-    return [n for n in seen if n.op == "call_module" and n not in upstream]
-
-
-def _ancestors(node: Any) -> set[Any]:
-    found, waiting = {node}, [node]
-    while waiting:
-        for needed in waiting.pop().all_input_nodes:
-            if needed not in found:
-                found.add(needed)
-                waiting.append(needed)
-    return found
+    inside = set().union(*(upstream(term) for term in site.sum.branch)) - upstream(site.sum.stream)
+    return [node for node in site.sum.node.graph.nodes if node in inside and node.op == "call_module"]
 
 
 def _name(site: Site, record: Record, holder: str) -> str:

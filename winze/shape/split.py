@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from winze.shape.sums import Sum, operands
+from winze.shape.sums import Sum, operands, upstream
 
 Function = Callable[..., Any]
 
@@ -140,12 +140,12 @@ def _inner_sums(residual: Sum) -> set[fx.Node]:
 
 def _region(end: fx.Node, stream: fx.Node, gone: set[fx.Node]) -> set[fx.Node]:
     """The tensors computed for `end` beyond the stream, less those that others need and that do not come from it."""
-    region = {n for n in _upstream(end) - _upstream(stream) if _is_data(n) and n.op not in ("placeholder", "get_attr")}
+    region = {n for n in upstream(end) - upstream(stream) if _is_data(n) and n.op not in ("placeholder", "get_attr")}
     while True:
-        shared = {n for n in region if n is not end and _escapes(n, region | gone) and stream not in _upstream(n)}
+        shared = {n for n in region if n is not end and _escapes(n, region | gone) and stream not in upstream(n)}
         if not shared:
             return region
-        region -= set().union(*(_upstream(n) for n in shared))
+        region -= set().union(*(upstream(n) for n in shared))
 
 
 def _escapes(node: fx.Node, region: set[fx.Node]) -> bool:
@@ -190,16 +190,6 @@ def _extract(graph: fx.Graph, region: set[fx.Node], ends: list[fx.Node], stream:
     scales = tuple(int(n.meta.get("scale") or 0) for n in outer)
     apart = len(ends) == 1 and not any(n.meta.get("holds_tensors") for n in outer)
     return Part(_compile(part), scales, modules, parameters, len(ends) - 1, apart), outer
-
-
-def _upstream(node: fx.Node) -> set[fx.Node]:
-    found, waiting = {node}, [node]
-    while waiting:
-        for needed in waiting.pop().all_input_nodes:
-            if needed not in found:
-                found.add(needed)
-                waiting.append(needed)
-    return found
 
 
 def _is_data(node: fx.Node) -> bool:

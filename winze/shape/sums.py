@@ -254,6 +254,17 @@ def data_inputs(node: fx.Node) -> list[fx.Node]:
     return [i for i in node.all_input_nodes if i.meta.get("tensor") or i.meta.get("holds_tensors")]
 
 
+def upstream(node: fx.Node) -> set[fx.Node]:
+    """The node, and everything it is computed from, sizes included."""
+    found, waiting = {node}, [node]
+    while waiting:
+        for needed in waiting.pop().all_input_nodes:
+            if needed not in found:
+                found.add(needed)
+                waiting.append(needed)
+    return found
+
+
 def _carries_data(node: fx.Node) -> bool:
     return bool(node.meta.get("tensor") or node.meta.get("holds_tensors"))
 

@@ -8,13 +8,10 @@ work: the real value is at hand. Whenever the code turns a size into a plain num
 
 from __future__ import annotations
 
-import builtins
 import itertools
 import operator
 import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,9 +20,10 @@ from torch import Tensor, fx, nn
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
+from winze.shape.patches import pause, recording
+from winze.shape.traced import PLAIN, Traced, plain, tensor_leaves, traced_leaves, version
+
 _ticks = itertools.count()
-FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "zeros")
-PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, type(...))
 
 
 def next_tick() -> int:
@@ -35,65 +33,6 @@ def next_tick() -> int:
 
 class UntraceableError(Exception):
     """This forward does something that cannot be written down as a graph."""
-
-
-class Traced(fx.Proxy):
-    """A value on its way through a forward: the real thing, and the node that made it."""
-
-    def __init__(self, node: fx.Node, tracer: Recorder, value: Any) -> None:
-        super().__init__(node, tracer)
-        self.value = value
-
-    def __getattr__(self, name: str) -> Any:
-        tracer: Recorder = self.tracer  # type: ignore[assignment]
-        found = getattr(self.value, name)
-        if callable(found) and not isinstance(found, nn.Module):
-            return lambda *args, **kwargs: tracer.create_proxy("call_method", name, (self, *args), kwargs)
-        if isinstance(found, bool):
-            return found
-        return tracer.create_proxy("call_function", getattr, (self, name), {})
-
-    def __bool__(self) -> bool:
-        return bool(self._bind())
-
-    def __int__(self) -> int:
-        return int(self._bind())
-
-    def __index__(self) -> int:
-        return operator.index(self._bind())
-
-    def __float__(self) -> float:
-        return float(self._bind())
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self._bind(), digits)
-
-    def __len__(self) -> int:
-        return len(self._bind() if isinstance(self.value, Tensor) else self.value)
-
-    def __contains__(self, item: Any) -> bool:
-        return item in self._bind()
-
-    def __iter__(self) -> Iterator[Any]:
-        if isinstance(self.value, dict):
-            return iter(self.value)
-        return (self.tracer.create_proxy("call_function", operator.getitem, (self, i), {}) for i in range(len(self)))
-
-    def __setitem__(self, item: Any, value: Any) -> None:
-        self.tracer.create_proxy("call_function", set_item, (self, item, value), {})
-
-    def keys(self) -> Any:
-        return self.value.keys()
-
-    def _bind(self) -> Any:
-        tracer: Recorder = self.tracer  # type: ignore[assignment]
-        return tracer.bind(self)
-
-
-def set_item(target: Any, item: Any, value: Any) -> Any:
-    """`target[item] = value`, as an expression."""
-    target[item] = value
-    return target
 
 
 @dataclass(eq=False)
@@ -123,10 +62,10 @@ class Recorder(TracerBase):
         leaves, spec = pytree.tree_flatten((args, kwargs))
         wrapped = [leaf if isinstance(leaf, PLAIN) else self._placeholder(i, leaf) for i, leaf in enumerate(leaves)]
         new_args, new_kwargs = pytree.tree_unflatten(wrapped, spec)
-        with _recording(self):
+        with recording(self):
             result = forward(*new_args, **new_kwargs)
         self.graph.output(self.create_arg(result))
-        return _plain(result)
+        return plain(result)
 
     def _placeholder(self, i: int, value: Any) -> Traced:
         return self._traced(self.graph.placeholder(f"arg_{i}"), value)
@@ -134,19 +73,19 @@ class Recorder(TracerBase):
     def _traced(self, node: fx.Node, value: Any) -> Traced:
         node.meta["tensor"] = isinstance(value, Tensor)
         node.meta["shape"] = tuple(value.shape) if isinstance(value, Tensor) else None
-        node.meta["holds_tensors"] = isinstance(value, list | tuple | dict) and bool(_tensor_leaves(value))
+        node.meta["holds_tensors"] = isinstance(value, list | tuple | dict) and bool(tensor_leaves(value))
         node.meta["tick"] = next_tick()
         node.meta["inlined"] = self.depth > 0
         return Traced(node, self, value)
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *_: Any, **__: Any) -> Any:
-        with _pause():
+        with pause():
             node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs))
-            before = {id(t): t._version for t in _tensor_leaves(_plain((args, kwargs)))}
+            before = {id(t): t._version for t in tensor_leaves(plain((args, kwargs)))}
             if node.name == "self":
                 node._rename("own")  # else it would hide the module in the code made from the graph
-            value = self._run(kind, target, _plain(args), _plain(kwargs))
-            touched = [t for t in _traced_leaves((args, kwargs)) if _version(t.value) != before.get(id(t.value))]
+            value = self._run(kind, target, plain(args), plain(kwargs))
+            touched = [t for t in traced_leaves((args, kwargs)) if version(t.value) != before.get(id(t.value))]
         node.meta["mutates"] = [t.node for t in touched]
         for traced in touched:
             if traced.value is not value:
@@ -228,126 +167,6 @@ def _tensors_by_identity(root: nn.Module) -> dict[int, str]:
             if isinstance(value, Tensor):
                 found.setdefault(id(value), f"{path}.{name}" if path else name)
     return found
-
-
-def _plain(tree: Any) -> Any:
-    return pytree.tree_map(lambda leaf: leaf.value if type(leaf) is Traced else leaf, tree)
-
-
-def _traced_leaves(tree: Any) -> list[Traced]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if type(leaf) is Traced]
-
-
-def _version(value: Any) -> int | None:
-    return value._version if isinstance(value, Tensor) and not value.is_inference() else None
-
-
-def _tensor_leaves(tree: Any) -> list[Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(tree) if isinstance(leaf, Tensor) and not leaf.is_inference()]
-
-
-_state = threading.local()
-_isinstance = builtins.isinstance
-_lock = threading.RLock()
-
-
-def _active() -> Recorder | None:
-    return getattr(_state, "recorder", None)
-
-
-@contextmanager
-def _pause() -> Iterator[None]:
-    with _set(None):
-        yield
-
-
-@contextmanager
-def _recording(recorder: Recorder) -> Iterator[None]:
-    with _patched(), _set(recorder):
-        yield
-
-
-@contextmanager
-def _set(recorder: Recorder | None) -> Iterator[None]:
-    before = _active()
-    _state.recorder = recorder
-    try:
-        yield
-    finally:
-        _state.recorder = before
-
-
-@contextmanager
-def _patched() -> Iterator[None]:
-    """Let module calls, parameter look-ups and `isinstance` know of the recorder of this thread."""
-    with _lock:
-        if getattr(_state, "patched", False):
-            yield
-            return
-        call, getattribute, setattribute = nn.Module.__call__, nn.Module.__getattr__, nn.Module.__setattr__
-        entered = {cls: cls.__enter__ for cls in (torch.autocast, torch.no_grad, torch.enable_grad)}
-
-        def traced_call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
-            recorder = _active()
-            if recorder is None:
-                return call(module, *args, **kwargs)
-            return recorder.call_module(module, type(module).forward, args, kwargs)
-
-        def traced_getattr(module: nn.Module, name: str) -> Any:
-            found = getattribute(module, name)
-            recorder = _active()
-            return recorder.attribute(found) if recorder is not None and isinstance(found, Tensor) else found
-
-        def traced_factory(make: Callable[..., Any]) -> Callable[..., Any]:
-            def traced(*args: Any, **kwargs: Any) -> Any:
-                recorder = _active()
-                if recorder is None or not _traced_leaves((args, kwargs)):
-                    return make(*args, **kwargs)
-                return recorder.create_proxy("call_function", make, args, kwargs)
-
-            return traced
-
-        factories = {name: getattr(torch, name) for name in FACTORIES}
-
-        def plain_setattr(module: nn.Module, name: str, value: Any) -> None:
-            setattribute(module, name, value if _active() is None else _plain(value))
-
-        # a lambda, free of every other function of ours: type checkers that wrap functions call isinstance themselves
-        traced_isinstance = lambda item, classes: (  # noqa: E731
-            _isinstance(item, classes)
-            or (
-                type(item) is Traced
-                and getattr(_state, "recorder", None) is not None
-                and _isinstance(item.value, classes)
-            )
-        )
-
-        def traced_enter(context: Any) -> Any:
-            recorder = _active()
-            if recorder is not None:
-                recorder.contexts.add(type(context).__name__)
-            return entered[type(context)](context)
-
-        nn.Module.__call__ = traced_call  # type: ignore[method-assign]
-        nn.Module.__getattr__ = traced_getattr  # type: ignore[method-assign]
-        nn.Module.__setattr__ = plain_setattr  # type: ignore[method-assign,assignment]
-        builtins.isinstance = traced_isinstance
-        for name, make in factories.items():
-            setattr(torch, name, traced_factory(make))
-        for cls in entered:
-            cls.__enter__ = traced_enter  # type: ignore[method-assign]
-        _state.patched = True
-        try:
-            yield
-        finally:
-            nn.Module.__call__, nn.Module.__getattr__ = call, getattribute  # type: ignore[method-assign]
-            nn.Module.__setattr__ = setattribute  # type: ignore[method-assign]
-            builtins.isinstance = _isinstance
-            for name, make in factories.items():
-                setattr(torch, name, make)
-            for cls, enter in entered.items():
-                cls.__enter__ = enter  # type: ignore[method-assign]
-            _state.patched = False
 
 
 def where_it_failed(error: BaseException, forward: Callable[..., Any]) -> str:
