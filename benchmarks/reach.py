@@ -63,7 +63,8 @@ def main() -> None:
     if args.one:
         print("ROW " + json.dumps(measure(json.loads(args.one))), flush=True)
         return
-    entries = [e for e in networks() if any(part in e["network"] for part in args.only.split(","))]
+    everything = list(networks())
+    entries = [e for e in everything if any(part in e["network"] for part in args.only.split(","))]
     import timm
     import torchvision
     import transformers
@@ -72,7 +73,7 @@ def main() -> None:
     before = json.loads((args.out / "reach.json").read_text()) if args.more else {"machine": {}, "rows": []}
     rows: list[dict[str, Any]] = before["rows"]
     machines = {**before["machine"], machine("cpu")["device"]: {**machine("cpu"), **versions}}
-    order = [(entry["source"], entry["network"]) for entry in networks()]
+    order = [(entry["source"], entry["network"]) for entry in everything]
     known = {(row["source"], row["network"]) for row in rows}
     with ThreadPoolExecutor(args.jobs) as pool:
         missing = [entry for entry in entries if (entry["source"], entry["network"]) not in known]
