@@ -80,6 +80,8 @@ RESULTS = {
                 "seconds": 0.31,
                 "rules": {"Standard": "ok", "Highway": "ok"},
                 "export": "ok",
+                "scan": "ok",
+                "truncate": "ok",
                 "reason": "",
             },
             {"source": "timm", "family": "hrnet", "network": "hrnet_w18", "junctions": 0, "expected": None}
@@ -121,14 +123,14 @@ def test_a_table_has_one_heading_for_each_column_and_is_stable(name, results):
 
 def test_the_reach_table_names_the_rules_that_fail(results):
     filled = tables.refresh("<!-- table:reach -->\n<!-- /table -->", results)
-    assert "| `resnet18` | resnet | timm | 8 | 8 | yes | 2 of 2 | ok | 0.3 |  |" in filled
-    assert "| `hrnet_w18` | hrnet | timm | 0 | - | - | 1 of 2, not Highway | - | 1.0 | two lines |" in filled
+    assert "| `resnet18` | resnet | timm | 8 | 8 | yes | 2 of 2 | ok | ok | ok | 0.3 |  |" in filled
+    assert "| `hrnet_w18` | hrnet | timm | 0 | - | - | 1 of 2, not Highway | - | - | - | 1.0 | two lines |" in filled
     assert "2 cores; torch 2.11" in filled
 
 
 def test_the_sources_table_counts_what_passes(results):
     filled = tables.refresh("<!-- table:reach.sources -->\n<!-- /table -->", results)
-    assert "| timm | 2 | 2 | 1 | 1 of 1 known | 1 | 1 | 1 |" in filled
+    assert "| timm | 2 | 2 | 1 | 1 of 1 known | 1 | 1 | 1 | 1 | 1 |" in filled
 
 
 def test_a_table_without_results_is_left_as_it_is(tmp_path):
