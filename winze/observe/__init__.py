@@ -2,9 +2,10 @@
 
 from winze.observe.files import load, save
 from winze.observe.prefix import CutError
-from winze.observe.result import Best, Scan, compare
+from winze.observe.result import Scan, compare
 from winze.observe.scan import scan
 from winze.observe.truncate import Cut, Truncated, truncate
 from winze.observe.watch import Watch
+from winze.report.facts import Best
 
 __all__ = ["Best", "Cut", "CutError", "Scan", "Truncated", "Watch", "compare", "load", "save", "scan", "truncate"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,21 +11,10 @@ import torch
 from winze.depth import Place
 from winze.measure import Tunnel, best_place, kappa, rho, tunnel
 from winze.readings import Readings
+from winze.report.facts import Best
 
 if TYPE_CHECKING:
     import pandas
-
-
-@dataclass(frozen=True)
-class Best:
-    """The place whose features serve a data set best, and what the last place loses against it."""
-
-    place: Place
-    accuracy: float
-    last: float
-    gain: float
-    kappa: float
-    rho: float
 
 
 class Scan:
