@@ -1,5 +1,6 @@
 """Data by name: load a set, see what is at hand, make batches of it."""
 
+from winze.data.augment import Augment, Augmentation, ColourJitter, Flip, Noise, PadCrop, RandomResizedCrop
 from winze.data.batches import Batches
 from winze.data.classes import SYNTAX
 from winze.data.dataset import Dataset
@@ -12,13 +13,20 @@ from winze.data.toy import spiral
 
 __all__ = [
     "SYNTAX",
+    "Augment",
+    "Augmentation",
     "Batches",
+    "ColourJitter",
     "CorruptDataError",
     "DataError",
     "Dataset",
+    "Flip",
     "Listing",
     "MissingDataError",
+    "Noise",
+    "PadCrop",
     "Preprocess",
+    "RandomResizedCrop",
     "UnknownDataError",
     "available",
     "channel_statistics",

@@ -53,8 +53,21 @@ def to_channels(x: Tensor, channels: int) -> Tensor:
     if x.shape[1] == 1:
         return x.expand(-1, channels, -1, -1)
     if x.shape[1] == 3 and channels == 1:
-        return (x * torch.tensor(LUMA, device=x.device).view(1, 3, 1, 1)).sum(1, keepdim=True)
+        return grey(x)
     raise DataError(f"preprocess: images of {x.shape[1]} channels where {channels} are wanted")
+
+
+def grey(x: Tensor) -> Tensor:
+    """Grey levels of colour pictures by luma; grey ones as they are."""
+    if x.shape[1] == 1:
+        return x
+    red, green, blue = (weight * x[:, i : i + 1] for i, weight in enumerate(LUMA))
+    return red + green + blue
+
+
+def unit(images: Tensor) -> Tensor:
+    """Bytes as floats on the scale 0-1; floats as they are."""
+    return images if images.is_floating_point() else images.float() / 255
 
 
 def grey_bytes(images: UInt8[Tensor, "n 3 h w"]) -> UInt8[Tensor, "n 1 h w"]:

@@ -7,17 +7,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float32, UInt8
+from jaxtyping import Float32, Shaped
 from torch import Tensor
 
+from winze.data.constants import constant
 from winze.data.dataset import Dataset
 from winze.data.errors import DataError
-from winze.data.pixels import Fit, channel_statistics, fitted, grey_bytes, to_channels
+from winze.data.pixels import Fit, channel_statistics, fitted, grey_bytes, to_channels, unit
 
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Make a float32 batch of a uint8 batch.
+    """Make a float32 batch of a uint8 batch, or of one that is on the scale 0-1 already.
 
         y = (fit(channels(x / 255)) - mean) / std
 
@@ -43,13 +44,14 @@ class Preprocess:
         if self.fit not in ("resize", "pad"):
             raise DataError(f"preprocess: fit is 'resize' or 'pad', not {self.fit!r}")
 
-    def __call__(self, images: UInt8[Tensor, "n c h w"]) -> Float32[Tensor, "n channel height width"]:
+    def __call__(self, images: Shaped[Tensor, "n c h w"]) -> Float32[Tensor, "n channel height width"]:
         """Preprocess one batch, on whatever device it is."""
-        if images.dtype != torch.uint8 or images.ndim != 4:
-            raise DataError(f"preprocess takes uint8 [n, c, h, w], not {images.dtype} {list(images.shape)}")
-        x = fitted(to_channels(images.float() / 255, self.channels), self.size, self.fit)
-        mean, std = (torch.tensor(values, device=x.device).view(1, -1, 1, 1) for values in (self.mean, self.std))
-        return (x - mean) / std
+        if not (images.dtype == torch.uint8 or images.is_floating_point()) or images.ndim != 4:
+            said = f"{images.dtype} {list(images.shape)}"
+            raise DataError(f"preprocess takes uint8, or floats on the scale 0-1, as [n, c, h, w], not {said}")
+        x = fitted(to_channels(unit(images), self.channels), self.size, self.fit)
+        mean, std = (constant(values, x.device).view(1, -1, 1, 1) for values in (self.mean, self.std))
+        return (x.float() - mean) / std
 
     @classmethod
     def of(
