@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from typing import Any
 
 import torch
 from jaxtyping import Float64
@@ -105,6 +106,9 @@ class CKA:
         self._hsic = self._hsic.to(hsic.device) + weight * hsic
         self._facts = self._facts.to(hsic.device) + torch.stack([weight * scale, broken])
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_tables": []}  # workspace, as large as a batch squared
+
     @detached
     def merge(self, other: CKA) -> CKA:
         """Take in the batches of another accumulator, as if they had come here."""
@@ -114,7 +118,7 @@ class CKA:
             raise ValueError("close the open batch before merging")
         self._hsic = self._hsic + other._hsic.to(self._hsic.device)
         self._facts = self._facts + other._facts.to(self._facts.device)
-        self._tail = self._tail or other._tail
+        self._tail = other._tail or self._tail
         self.n += other.n
         if other._held:
             self.n -= len(other._held[0])

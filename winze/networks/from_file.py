@@ -17,6 +17,9 @@ from torch import nn
 
 from winze.networks.errors import NetworkError, nearest, one_line
 
+MADE_FROM_FILE = "winze_file_"
+"""How the names of modules begin that were imported from a file by its path."""
+
 
 def build_from_file(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     """Import the file under a name of its own and call its function; the file's folder is importable meanwhile.
@@ -44,8 +47,14 @@ def build_from_file(spec: str, classes: int | None, kwargs: dict[str, Any]) -> n
     return made
 
 
+def import_file(path: Path) -> ModuleType:
+    """Import a file as `build_from_file` does, for a pickle of what it made."""
+    with _folder_importable(path.resolve().parent):
+        return _imported(path)
+
+
 def _imported(path: Path) -> ModuleType:
-    name = f"winze_file_{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
+    name = f"{MADE_FROM_FILE}{hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:12]}"
     found = importlib.util.spec_from_file_location(name, path)
     assert found is not None  # the name ends in .py, which has a loader
     assert found.loader is not None

@@ -32,7 +32,8 @@ class Feed:
     """One split of one data set, ready to be run through a network as often as needed.
 
     `kept` are the classes that count, in the order of their new numbers; samples of others are left out. After a
-    pass, `samples` is their number and `size` the largest batch.
+    pass, `samples` is their number and `size` the largest batch. `offset` counts the samples before the first one
+    where this is a shard (None: as the data says).
     """
 
     data: Data
@@ -43,9 +44,10 @@ class Feed:
     notes: list[str] = field(default_factory=list)
     samples: int = 0
     size: int = 0
+    offset: int | None = None
 
     def __iter__(self) -> Iterator[Batch]:
-        offset = int(getattr(self.data, "offset", 0))
+        offset = int(getattr(self.data, "offset", 0)) if self.offset is None else self.offset
         seen = 0
         for x, y in self._pairs():
             labels = _labels(y, self.name)

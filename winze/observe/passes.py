@@ -16,6 +16,7 @@ from winze.observe.features import Pool, sampled
 from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.places import Spot
 from winze.observe.record import recording
+from winze.observe.shards import Crew, in_shards
 from winze.shape.example import Example
 
 EVERY = 10
@@ -30,7 +31,8 @@ class Reader:
     spots: Sequence[Spot]
     pool: Pool = "mean"
     max_features: int = 8000
-    track: Callable[[Iterable[Batch], str, int], Iterable[Batch]] = lambda batches, text, total: batches
+    track: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda batches, text, total: batches
+    crew: Crew | None = None
 
     def run(
         self, feed: Feed, take: Callable[[int, Tensor, Batch], None], text: str, whole: bool = False
@@ -81,7 +83,14 @@ class Reader:
 
 
 def ridge_probes(reader: Reader, feed: Feed, classes: int, widths: Sequence[int]) -> list[Probe]:
-    """One ridge probe a place from one pass: moments of nine tenths, and of the tenth that chooses the penalty."""
+    """One ridge probe a place from one pass."""
+    return fitted(*in_shards(ridge_moments, reader, feed, classes, widths))
+
+
+def ridge_moments(
+    reader: Reader, feed: Feed, classes: int, widths: Sequence[int]
+) -> tuple[list[Moments], list[Moments]]:
+    """What ridge probes are made of: each place's moments of nine tenths, and of the tenth that chooses the penalty."""
     names = [spot.place.name for spot in reader.spots]
     kept = [Moments(w, classes, f"place {n!r}") for w, n in zip(widths, names, strict=True)]
     held = [Moments(w, classes, f"place {n!r}") for w, n in zip(widths, names, strict=True)]
@@ -98,6 +107,11 @@ def ridge_probes(reader: Reader, feed: Feed, classes: int, widths: Sequence[int]
 
     for _ in reader.run(feed, take, f"{feed.name}: probes"):
         pass
+    return kept, held
+
+
+def fitted(kept: Sequence[Moments], held: Sequence[Moments]) -> list[Probe]:
+    """One ridge probe a place; with no sample held out, at a fixed penalty."""
     single = held[0].n == 0
     return [ridge(k, None, penalties=(1e-3,)) if single else ridge(k, h) for k, h in zip(kept, held, strict=True)]
 
@@ -117,6 +131,12 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
     samples = sum(len(batch) for batch in feed)
     if sum(widths) * samples * 4 > memory:
         return _streamed(reader, feed, classes, widths, seed)
+    rows, labels = in_shards(features_of, reader, feed)
+    return adam_probes(rows, labels, classes, seed=seed)
+
+
+def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
+    """All features of each place, one row a sample, and the labels."""
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
     labels: list[Tensor] = []
 
@@ -126,7 +146,7 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
 
     for batch, _ in reader.run(feed, take, f"{feed.name}: features", whole=True):
         labels.append(batch.labels)
-    return adam_probes([torch.cat(r) for r in rows], torch.cat(labels), classes, seed=seed)
+    return [torch.cat(r) for r in rows], torch.cat(labels)
 
 
 def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], seed: int) -> list[Probe]:

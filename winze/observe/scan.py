@@ -15,10 +15,11 @@ from torch import Tensor, nn
 from winze.measure import CKA, Probe
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Batch, Data, Feed, pair
+from winze.observe.feed import Data, Feed, pair
 from winze.observe.passes import Reader, read_test, ridge_probes, trained_probes
 from winze.observe.places import Where, find_spots
 from winze.observe.result import Scan
+from winze.observe.shards import Crew, in_shards
 from winze.observe.store import Store
 from winze.readings import Readings
 
@@ -48,6 +49,7 @@ def scan(
     costs: bool = False,
     seed: int = 0,
     progress: bool | None = None,
+    crew: Crew | None = None,
 ) -> Scan:
     """Read what a network represents at every depth: probes, ranks, CKA, class variances, and where its tunnel starts.
 
@@ -57,7 +59,8 @@ def scan(
     closed form of the same pass. `pool` turns feature maps into features: `"mean"`, `"token"`, a grid size, or
     `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `memory` bounds the bytes of moments
     held at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
-    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. The network is left as it was.
+    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A `crew`, such as
+    `winze.lab.Processes(2)`, reads the data in shards at the same time. The network is left as it was.
     """
     check_pool(pool)
     if batch < 1 or max_features < 1:
@@ -72,7 +75,7 @@ def scan(
     train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
     given = test_feed.example()
     spots = find_spots(net, given if example is None else example, places, layout)
-    reader = Reader(net, spots, pool, max_features, track)
+    reader = Reader(net, spots, pool, max_features, track, crew)
     full = reader.widths(test_feed)
     widths = [min(width, max_features) for width in full]
     readings = Readings()
@@ -149,7 +152,7 @@ class Scanner:
         keep = 1000 if embed else 0
         cka = CKA(len(self.widths)) if "cka" in wanted else None
         if len(groups) > 1 and (cka is not None or keep):
-            pairs = read_test(self.reader, test, classes, self.widths, None, cka, moments=False, keep=keep)
+            pairs = in_shards(read_test, self.reader, test, classes, self.widths, None, cka, False, keep)
             store.pairs(self.reader.spots, pairs, embed)
             cka, keep = None, 0
         correct: list[Tensor] = []
@@ -159,7 +162,7 @@ class Scanner:
             widths = [self.widths[i] for i in group]
             probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train else None
             moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
-            result = read_test(reader, test, classes, widths, probes, cka, moments, keep)
+            result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep)
             store.places(reader.spots, result, probes)
             if len(groups) == 1:
                 store.pairs(reader.spots, result, embed)
@@ -221,11 +224,11 @@ def _groups(widths: list[int], memory: int) -> list[list[int]]:
     return groups
 
 
-def _tracker(progress: bool | None) -> Callable[[Iterable[Batch], str, int], Iterable[Batch]]:
+def _tracker(progress: bool | None) -> Callable[[Iterable[Any], str, int], Iterable[Any]]:
     """A progress bar on long work: where asked for, or on a terminal."""
     shown = sys.stderr.isatty() if progress is None else progress
 
-    def track(batches: Iterable[Batch], text: str, total: int) -> Iterable[Batch]:
+    def track(batches: Iterable[Any], text: str, total: int) -> Iterable[Any]:
         if not shown or not text:
             return batches
         from rich.console import Console
