@@ -1,8 +1,9 @@
-"""A cut network as one safetensors file, and back."""
+"""A trained or a cut network as one safetensors file, and back."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,8 +41,17 @@ def save(net: Truncated, file: str | Path) -> Path:
     return path
 
 
+def pack(net: nn.Module, network: str | Mapping[str, Any]) -> bytes:
+    """A whole network as the bytes of a file that `load` reads; `network` is what `networks.build` takes."""
+    from safetensors.torch import save as to_bytes
+
+    # tied weights share memory, which safetensors refuses: each name gets its own
+    state = {key: value.detach().to("cpu", copy=True).contiguous() for key, value in net.state_dict().items()}
+    return to_bytes(state, {KEY: json.dumps({"network": network, "version": 1})})
+
+
 def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
-    """A cut network back from its file; `net` stands in where the network cannot be built by its name."""
+    """A trained or cut network back from its file; `net` stands in where it cannot be built by its name."""
     from safetensors import safe_open
 
     path = Path(file)
@@ -56,9 +66,10 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
     if told is None:
         raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
     spec = json.loads(told)
-    small = _rebuilt(spec, net if net is not None else _build(spec))
-    small.load_state_dict(state, assign=True)  # in the precision of the file
-    return small.eval()
+    whole = net if net is not None else _build(spec)
+    loaded = _rebuilt(spec, whole) if "place" in spec else whole
+    loaded.load_state_dict(state, assign=True)  # in the precision of the file
+    return loaded.eval()
 
 
 def _build(spec: dict[str, Any]) -> nn.Module:

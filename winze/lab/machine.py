@@ -1,0 +1,43 @@
+"""What a run ran on, and with which versions."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import torch
+
+from winze.train.config import Hardware
+
+
+def device(hardware: Hardware) -> str:
+    """The GPU by name, or the processor."""
+    if hardware.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available():
+        many = f"{hardware.devices} x " if hardware.devices > 1 else ""
+        return many + torch.cuda.get_device_name()
+    return f"{platform.machine()} CPU, {os.cpu_count()} cores"
+
+
+def versions() -> dict[str, str]:
+    """Python, torch and winze."""
+    from winze import __version__
+
+    return {"python": platform.python_version(), "torch": torch.__version__, "winze": __version__}
+
+
+def commit() -> str | None:
+    """The commit of the source that runs, with a `+` where files differ from it; None outside a repository."""
+    here = Path(__file__).parent
+    try:
+        head = _git(here, "rev-parse", "HEAD").strip()
+        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", str(here.parent))
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head + "+" if changed.strip() else head
+
+
+def _git(folder: Path, *words: str) -> str:
+    done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=True, timeout=10)
+    return done.stdout

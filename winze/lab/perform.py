@@ -1,0 +1,147 @@
+"""Do one job: from where it was left to the end, exactly once."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+
+from winze.lab.bench import PHASE, Bench
+from winze.lab.job import Job
+from winze.lab.machine import commit, device, versions
+from winze.lab.store import METRICS, Run, Runs, read
+from winze.readings import ARRAYS, ROWS
+from winze.train import Hardware, StoreError
+from winze.train.files import sha256, told_when_full
+
+PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
+
+
+class Workable(Protocol):
+    """What `perform` wants of a recipe."""
+
+    @property
+    def work(self) -> Callable[[Any, Bench], None]: ...
+
+
+def perform(
+    job: Job,
+    runs: Runs,
+    *,
+    hardware: Hardware | None = None,
+    progress: bool | None = None,
+    recipe: Workable | None = None,
+) -> Path:
+    """Do a job and return the folder of its run.
+
+    A finished run is returned at once; a killed or failed one goes on, with as many threads as it was begun with, and
+    ends bit-identical to one that was never stopped. Of the processes that torchrun started the first one writes.
+    `recipe` None: the one that the job names.
+    """
+    folder = runs.folder(job)
+    if runs.is_done(job):
+        return folder
+    hardware = Hardware() if hardware is None else hardware
+    work = (_named(job.recipe) if recipe is None else recipe).work
+    if _rank():
+        _follow(job, runs, work, hardware, progress)
+        return folder
+    with runs.open(job) as run:
+        if run.told["status"] != "done":
+            _write(job, run, work, hardware, progress)
+    return folder
+
+
+def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
+    threads = run.told.get("threads") or hardware.threads or torch.get_num_threads()
+    _begin(run, hardware, threads)
+    before, start = float(run.told["seconds"]), time.perf_counter()
+
+    def seconds() -> float:
+        return round(before + time.perf_counter() - start, 3)
+
+    try:
+        with _alone(threads):
+            bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress)
+            work(job.config, bench)
+        with told_when_full(run.folder):
+            bench.readings.save(run.folder)
+    except Exception as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        _try_to_tell(run, status="failed", error=said, seconds=seconds())
+        raise
+    except BaseException:  # interrupted: it stays unfinished
+        _try_to_tell(run, seconds=seconds())
+        raise
+    kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
+    files = [name for name in (ROWS, ARRAYS, METRICS, *kept) if (run.folder / name).is_file()]
+    hashes = {name: sha256(run.folder / name) for name in files}
+    run.tell(status="done", error=None, seconds=seconds(), sha256=hashes)
+    for phase in run.folder.glob(f"*/{PHASE}"):
+        shutil.rmtree(phase.parent, ignore_errors=True)  # its checkpoints have done their service
+
+
+def _begin(run: Run, hardware: Hardware, threads: int) -> None:
+    """Say that the run is at work; one that was begun elsewhere or with other versions keeps a note of it."""
+    where = {"versions": versions(), "commit": commit(), "device": device(hardware)}
+    if run.told["status"] == "new":
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        run.tell(
+            **where, threads=threads, started=started, seconds=0.0, resumed=0, notes=[], status="running", error=None
+        )
+        return
+    changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
+    notes = [*run.told["notes"], f"resumed with {'; '.join(changed)}"] if changed else run.told["notes"]
+    run.tell(**where, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
+
+
+def _try_to_tell(run: Run, **facts: Any) -> None:
+    """What went wrong matters more than that it could not be written down."""
+    with suppress(OSError):
+        run.tell(**facts)
+
+
+def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
+    """Work along with the process that writes, and write nothing."""
+    folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
+    while (told := read(folder)) is None or "threads" not in told:
+        if time.monotonic() > give_up:
+            raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
+        time.sleep(0.05)
+    with _alone(told["threads"]):
+        work(job.config, Bench(folder, job.seed, replace(hardware, threads=told["threads"]), progress, writes=False))
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def _named(name: str) -> Workable:
+    from winze.lab.recipe import recipe
+
+    return recipe(name)
+
+
+@contextmanager
+def _alone(threads: int) -> Iterator[None]:
+    """A number of threads for a while; threads and random state come back as they were."""
+    others, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
+    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    torch.set_num_threads(threads)
+    try:
+        with torch.random.fork_rng(devices, device_type="cuda"):
+            yield
+    finally:
+        torch.set_num_threads(others)
+        random.setstate(python)
+        np.random.set_state(numpy)

@@ -1,0 +1,188 @@
+"""Runs on the disk: a folder each, named by the job's key; at most one process writes it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from winze.lab.job import FORMAT, Job, plain
+from winze.train.files import StoreError, remove_leftovers, write_atomically
+
+KIND = "winze run"
+RUN, METRICS, LOCKS = "run.json", "metrics.jsonl", ".locks"
+KEY = re.compile(r"[0-9a-f]{16}")
+PATIENCE = 0.5  # seconds; whoever only looks at a lock holds it for a moment
+
+Status = Literal["done", "failed", "running", "unfinished", "unreadable"]
+
+
+class BusyError(StoreError):
+    """A run that another process is writing."""
+
+
+@dataclass
+class Run:
+    """A run that this process may write: its folder, and what `run.json` says of it."""
+
+    folder: Path
+    told: dict[str, Any]
+
+    def tell(self, **facts: Any) -> None:
+        """Put facts into `run.json`."""
+        self.told |= facts
+        write_atomically(self.folder / RUN, (json.dumps(self.told, indent=1) + "\n").encode())
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What can be said of a run from outside; `error` says why it failed or cannot be read."""
+
+    folder: Path
+    key: str
+    status: Status
+    recipe: str = "?"
+    scale: str = "?"
+    arm: str = "?"
+    seed: int | None = None
+    seconds: float | None = None
+    started: str = "?"
+    error: str | None = None
+
+
+class Runs:
+    """A folder of runs.
+
+    `root/<key>/` holds one run, `root/.locks/<key>` its lock, which the system lets go of when its holder dies.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def folder(self, job: Job) -> Path:
+        """Where a job's run is, or will be."""
+        return self.root / job.key
+
+    @contextmanager
+    def open(self, job: Job) -> Iterator[Run]:
+        """The run of a job, to be written by this process alone: begun if there is none, else as it was left."""
+        folder = self.folder(job)
+        with self._locked(job.key):
+            folder.mkdir(parents=True, exist_ok=True)
+            told = read(folder)
+            if told is None:
+                parts = {"recipe": job.recipe, "scale": job.scale, "arm": job.arm, "seed": job.seed, "key": job.key}
+                told = {"kind": KIND, "version": FORMAT, **parts, "config": plain(job.config), "status": "new"}
+            elif told.get("config") != plain(job.config) or told.get("seed") != job.seed:
+                raise StoreError(f"{folder / RUN} tells of another job than {job}: it was changed; remove the folder")
+            remove_leftovers(folder)
+            yield Run(folder, told)
+
+    def is_done(self, job: Job) -> bool:
+        """Whether a job's run is finished; a folder of another format raises."""
+        told = read(self.folder(job))
+        return told is not None and told.get("status") == "done"
+
+    def all(self) -> list[Facts]:
+        """Every run, the youngest last; one that cannot be read is listed as such."""
+        if not self.root.is_dir():
+            return []
+        folders = [path for path in self.root.iterdir() if KEY.fullmatch(path.name) and path.is_dir()]
+        return sorted(map(self._facts, folders), key=lambda facts: (facts.started, facts.key))
+
+    def find(self, start: str) -> Facts:
+        """The one run whose key starts so."""
+        matches = [facts for facts in self.all() if facts.key.startswith(start)]
+        if len(matches) == 1:
+            return matches[0]
+        if not matches:
+            raise StoreError(f"there is no run {start!r} in {self.root}; `winze runs` lists them")
+        raise StoreError(f"{start!r} may be {' or '.join(facts.key for facts in matches)}: give more of the key")
+
+    def remove(self, key: str) -> None:
+        """Remove a run that nobody is writing; it is gone at once or not at all."""
+        with self._locked(key):
+            doomed = self.root / f".{key}.removed"
+            shutil.rmtree(doomed, ignore_errors=True)
+            (self.root / key).rename(doomed)
+            shutil.rmtree(doomed)
+
+    def is_busy(self, key: str) -> bool:
+        """Whether a process is writing the run now."""
+        try:
+            handle = os.open(self.root / LOCKS / key, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def _facts(self, folder: Path) -> Facts:
+        try:
+            told = read(folder)
+        except StoreError as error:
+            return Facts(folder, folder.name, "unreadable", error=str(error))
+        if told is None:  # killed before its first word
+            return Facts(folder, folder.name, "running" if self.is_busy(folder.name) else "unfinished")
+        status: Status = "running" if self.is_busy(folder.name) else "unfinished"
+        if told.get("status") in ("done", "failed"):
+            status = told["status"]
+        names = ("recipe", "scale", "arm", "seed", "seconds", "started", "error")
+        return Facts(folder, folder.name, status, **{name: told[name] for name in names if name in told})
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        locks = self.root / LOCKS
+        locks.mkdir(parents=True, exist_ok=True)
+        handle = os.open(locks / key, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            give_up = time.monotonic() + PATIENCE
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > give_up:
+                        who = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+                        raise BusyError(f"{self.root / key} is being written by {who}") from None
+                    time.sleep(PATIENCE / 20)
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """What `run.json` says; None where there is none."""
+    path = folder / RUN
+    try:
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {folder}") from error
+    if not isinstance(told, dict) or told.get("kind") != KIND:
+        raise StoreError(f"{path} was not written by winze: it is no {KIND}")
+    version = told.get("version")
+    if version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
+        what = "a newer winze reads it" if newer else "the winze that wrote it reads it"
+        raise StoreError(
+            f"{folder} is a run of format {version}, this winze reads format {FORMAT}: {what}; "
+            "nothing was changed, give --out another folder"
+        )
+    return told

@@ -1,0 +1,163 @@
+"""Moments of a training to go back to: weights, everything else that the next step depends on, and their hashes."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from winze.train.files import StoreError, remove_leftovers, write_atomically
+
+WEIGHTS, STATE, SEAL = ".safetensors", ".pt", ".json"
+VERSION = 1
+PLAIN = (bool, int, float, str, type(None))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A training after `step` steps, on the CPU."""
+
+    step: int
+    weights: dict[str, Tensor]
+    state: dict[str, Any]
+
+
+class Checkpoints:
+    """A folder with the newest checkpoints of one training.
+
+    Each is three files: `<step>.safetensors` (weights), `<step>.pt` (the rest; read without running any code), and
+    `<step>.json`, written last, with the size and SHA-256 of both. Without this seal there is no checkpoint.
+    """
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        if keep < 1:
+            raise ValueError(f"at least 1 checkpoint must be kept, got {keep}")
+        self.folder, self.keep = folder, keep
+
+    def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
+        """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, texts, dicts and lists."""
+        _check_plain(dict(state), "state")
+        bodies = {WEIGHTS: _weights_bytes(weights), STATE: _state_bytes(state)}
+        files = {end: {"bytes": len(body), "sha256": _digest(body)} for end, body in bodies.items()}
+        self.folder.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(self.folder)
+        self._file(step, SEAL).unlink(missing_ok=True)
+        for end, body in bodies.items():
+            write_atomically(self._file(step, end), body)
+        seal = json.dumps({"version": VERSION, "step": step, "files": files}, indent=1)
+        write_atomically(self._file(step, SEAL), seal.encode())
+        self._drop([other for other in self._steps() if other > step])  # from before the training was set back
+        self.prune(self.keep)
+
+    def newest(self) -> Checkpoint | None:
+        """The last whole checkpoint; a broken one is passed over with a warning that says why."""
+        for step in reversed(self._steps()):
+            try:
+                return self._load(step)
+            except StoreError as error:
+                warnings.warn(f"checkpoint of step {step} is passed over: {error}", stacklevel=2)
+        return None
+
+    def prune(self, keep: int) -> None:
+        """Keep the newest `keep` only."""
+        self._drop(self._steps()[: -keep or None])
+
+    def _steps(self) -> list[int]:
+        if not self.folder.is_dir():
+            return []
+        return sorted(int(path.stem) for path in self.folder.glob(f"*{SEAL}") if path.stem.isdigit())
+
+    def _drop(self, steps: list[int]) -> None:
+        """Seals first, so that what is left of a checkpoint is never taken for one; then all without a seal."""
+        for step in steps:
+            self._file(step, SEAL).unlink(missing_ok=True)
+        sealed = set(self._steps())
+        for path in (*self.folder.glob(f"*{WEIGHTS}"), *self.folder.glob(f"*{STATE}")):
+            if path.stem.isdigit() and int(path.stem) not in sealed:
+                path.unlink(missing_ok=True)
+
+    def _load(self, step: int) -> Checkpoint:
+        seal = _read_seal(self._file(step, SEAL), step)
+        bodies = {}
+        for end in (WEIGHTS, STATE):
+            path = self._file(step, end)
+            try:
+                bodies[end] = body = path.read_bytes()
+            except OSError as error:
+                raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+            told = seal[end]
+            if len(body) != told["bytes"]:
+                raise StoreError(f"{path} has {len(body)} bytes instead of {told['bytes']}: it was cut short")
+            if _digest(body) != told["sha256"]:
+                raise StoreError(f"{path} was changed after it was written: its SHA-256 differs")
+        return Checkpoint(step, _read_weights(bodies[WEIGHTS]), _read_state(bodies[STATE], self._file(step, STATE)))
+
+    def _file(self, step: int, end: str) -> Path:
+        return self.folder / f"{step}{end}"
+
+
+def _check_plain(value: Any, where: str) -> None:
+    """Raise where `torch.load(weights_only=True)` would refuse what it is given back."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            _check_plain(key, f"a key of {where}")
+            _check_plain(item, f"{where}[{key!r}]")
+    elif isinstance(value, list | tuple):
+        for i, item in enumerate(value):
+            _check_plain(item, f"{where}[{i}]")
+    elif not (isinstance(value, Tensor) or type(value) in PLAIN):  # NumPy's float64 is a float, and refused
+        raise TypeError(f"a checkpoint holds tensors, numbers, texts, dicts and lists; {where} is {type(value)}")
+
+
+def _weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
+    from safetensors.torch import save
+
+    # tied weights share memory, which safetensors refuses: each name gets its own
+    return save({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in weights.items()})
+
+
+def _state_bytes(state: Mapping[str, Any]) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(dict(state), buffer)
+    return buffer.getvalue()
+
+
+def _read_weights(body: bytes) -> dict[str, Tensor]:
+    from safetensors.torch import load
+
+    return load(body)
+
+
+def _read_state(body: bytes, path: Path) -> dict[str, Any]:
+    try:
+        state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
+    except Exception as error:  # hash and size were right: it was sealed by somebody else
+        raise StoreError(f"{path} is no state of a training: {type(error).__name__}") from error
+    assert isinstance(state, dict)
+    return state
+
+
+def _read_seal(path: Path, step: int) -> dict[str, Any]:
+    try:
+        seal = json.loads(path.read_bytes())
+        version, told, files = seal["version"], seal["step"], seal["files"]
+        whole = told == step and all(isinstance(files[end]["sha256"], str) for end in (WEIGHTS, STATE))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} was cut short or changed: {type(error).__name__}") from error
+    if version != VERSION:
+        raise StoreError(f"{path} has format {version}; this winze reads format {VERSION}")
+    if not whole:
+        raise StoreError(f"{path} was changed: it speaks of another step or lacks hashes")
+    return files
+
+
+def _digest(body: bytes) -> str:
+    return hashlib.sha256(body).hexdigest()

@@ -1,0 +1,80 @@
+"""The one way onto the disk: a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+Content = bytes | Callable[[IO[bytes]], Any]
+FULL = (errno.ENOSPC, errno.EDQUOT)
+TEMPORARY = re.compile(r"\..+\.\d+")
+
+
+class StoreError(OSError):
+    """Something that could not be stored, or is not what was stored."""
+
+
+def write_atomically(path: Path, content: Content) -> None:
+    """Write a file that is on the disk when this returns; a crash at any moment leaves the old one or the new.
+
+    `content` is bytes, or a function that writes into the open file it is given.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with told_when_full(path):
+        try:
+            with temporary.open("wb") as file:
+                _fill(file, content)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+        if os.name == "posix":  # the rename itself must reach the disk too
+            handle = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+
+
+@contextmanager
+def told_when_full(path: Path) -> Iterator[None]:
+    """Say in plain words that a disk is full, or a quota spent."""
+    try:
+        yield
+    except OSError as error:
+        if isinstance(error, StoreError) or error.errno not in FULL:
+            raise
+        home = next(parent for parent in path.absolute().parents if parent.exists())
+        free = shutil.disk_usage(home).free / 2**20
+        raise StoreError(
+            f"the disk is full or a quota is spent ({free:.0f} MiB free): {path} could not be written. What was stored "
+            "before is whole: make room, and the same command goes on from there"
+        ) from error
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process was in the middle of writing; for whoever alone writes this folder."""
+    for path in folder.iterdir():
+        if TEMPORARY.fullmatch(path.name) and path.is_file():
+            path.unlink(missing_ok=True)
+
+
+def sha256(path: Path) -> str:
+    """The hash of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _fill(file: IO[bytes], content: Content) -> None:
+    if isinstance(content, bytes):
+        file.write(content)
+    else:
+        content(file)
