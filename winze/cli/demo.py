@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
     import winze
+    from winze.train import Training
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Part:
 
     name: str
     spec: str
-    training: dict[str, Any]
+    training: Training
     rule: winze.shape.Rule | None = None
 
 
@@ -72,8 +73,8 @@ class Demo:
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             net = build(spec)
-        training = part.training | ({} if self.epochs is None else {"epochs": self.epochs})
-        history = fit(net, *dataset.train, seed=self.seed, preprocess=preprocess, **training)
+        training = part.training if self.epochs is None else replace(part.training, epochs=self.epochs)
+        history = fit(net, dataset.train, training, seed=self.seed, preprocess=preprocess)
         train, test = splits(dataset, preprocess, 256)
         others = {OTHER: splits(load(OTHER), preprocess, 256)}
         scan = observe.scan(net, train, test, ood=others, places=_hidden(net), name=DATA, embed="pca", costs=True)
@@ -91,11 +92,12 @@ LAST = ("numerical_rank", "accuracy")
 
 def _parts() -> list[Part]:
     from winze.shape import DecayedIdentity
+    from winze.train import Training
 
     # the tunnel: the small version of the thesis's MLPs. Shortcuts: over seeds 0, 1, 2 the last rank is 20, 21, 24
     # plain and 5, 7, 6 decayed at these steps; at a third of them 42, 38, 43 and 6, 8, 6
-    steep = {"epochs": 150, "batch": 128, "lr": 0.05, "momentum": 0.9}
-    even = {"epochs": 60, "batch": 128, "lr": 3e-3, "optimizer": "adamw"}
+    steep = Training(epochs=150, batch=128, lr=0.05, momentum=0.9)
+    even = Training(epochs=60, batch=128, lr=3e-3, optimizer="adamw")
     return [
         Part("mlp8", "winze/mlp8x256", steep),
         Part("plain", "winze/resmlp12x128", even),
@@ -113,7 +115,7 @@ def _tell(scan: winze.observe.Scan, part: Part, dataset: winze.data.Dataset, pre
     conventions["network"] = part.spec if part.rule is None else f"{part.spec}, {part.rule}"
     conventions["preprocess"] = preprocess.to_dict()
     conventions["classes"] = list(dataset.classes)
-    conventions["training"] = part.training
+    conventions["training"] = asdict(part.training)
     conventions["notes"] = [*conventions.get("notes", []), *(f"{dataset.name}: {note}" for note in dataset.notes)]
 
 

@@ -1,5 +1,24 @@
-"""Trains a network: the plain loop and its accuracy."""
+"""Trains a network: one loop, from a laptop's CPU to captured graphs on a GPU, that survives being killed."""
 
-from winze.train.fit import DivergedError, History, evaluate, fit
+from winze.train.checkpoints import Checkpoint, Checkpoints
+from winze.train.config import Hardware, Training
+from winze.train.evaluate import evaluate
+from winze.train.files import StoreError
+from winze.train.fit import DivergedError, History, fit
+from winze.train.objectives import Classify, Objective
+from winze.train.place import HardwareError
 
-__all__ = ["DivergedError", "History", "evaluate", "fit"]
+__all__ = [
+    "Checkpoint",
+    "Checkpoints",
+    "Classify",
+    "DivergedError",
+    "Hardware",
+    "HardwareError",
+    "History",
+    "Objective",
+    "StoreError",
+    "Training",
+    "evaluate",
+    "fit",
+]

@@ -1,23 +1,33 @@
-"""The plain loop: data on the device, its own order, and a stop where the loss is lost."""
+"""The loop: one epoch after the other, from the newest checkpoint to the end."""
 
 from __future__ import annotations
 
-import math
-import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
-import torch.nn.functional as F
-from jaxtyping import Int64
 from torch import Tensor, nn
 
-from winze.data import Preprocess
+from winze.data import Batches, Preprocess
+from winze.observe import Watch
 from winze.shape import Alternation
+from winze.train.average import Average
+from winze.train.checkpoints import Checkpoints
+from winze.train.config import Hardware, Training
+from winze.train.evaluate import judge
+from winze.train.objectives import Classify, Objective
+from winze.train.optimizers import CAPTURABLE, make_optimizer, set_rate
+from winze.train.place import HardwareError, make_fabric, switches
+from winze.train.progress import Bar
+from winze.train.schedules import learning_rate
+from winze.train.seeds import mix
+from winze.train.source import FromLoader, Loader, OnDevice, Source
+from winze.train.state import State
+from winze.train.steps import GraphStep, PlainStep
 
-Watch = Callable[[nn.Module, int], Any]
+Onlooker = Callable[[nn.Module, int], Any]
 """Called as `watch(net, step)` before the first step and after every one; what it draws at random changes nothing."""
 
 CHECK_EVERY = 50  # steps between looks at the loss: a look waits for the device
@@ -29,189 +39,200 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class History:
-    """What a training left behind: the mean loss of every epoch, the number of steps, and how long it took."""
+    """What a training left behind: the metrics of every epoch, the number of steps, and how long it took this time."""
 
-    losses: tuple[float, ...]
+    metrics: tuple[dict[str, float], ...]
     steps: int
     seconds: float
+
+    @property
+    def losses(self) -> tuple[float, ...]:
+        """The mean loss of every epoch."""
+        return tuple(row["loss"] for row in self.metrics)
 
 
 def fit(
     net: nn.Module,
-    images: Tensor,
-    labels: Int64[Tensor, " sample"],
+    data: tuple[Tensor, Tensor] | Loader,
+    training: Training,
     *,
-    epochs: int,
-    batch: int = 128,
-    lr: float = 0.05,
-    momentum: float = 0.0,
-    weight_decay: float = 0.0,
-    optimizer: Literal["sgd", "adamw"] = "sgd",
     seed: int = 0,
-    device: torch.device | str | None = None,
+    test: tuple[Tensor, Tensor] | Loader | None = None,
     preprocess: Preprocess | None = None,
-    schedule: Literal["constant", "cosine"] = "constant",
+    objective: Objective | None = None,
+    hardware: Hardware | None = None,
+    checkpoints: Checkpoints | None = None,
     alternation: Alternation | None = None,
-    watch: Watch | None = None,
+    watch: Watch | Onlooker | None = None,
     progress: bool | None = None,
 ) -> History:
-    """Train a network, in place, to tell the labels of images apart (softmax cross-entropy).
+    """Train a network, in place.
 
-    Images stay as they are stored and are preprocessed batch by batch on the device (None: where the network is). The
-    order of samples comes from a generator of its own, and dropout from one seeded for this call, so that two calls
-    with the same seed and the same network agree bit for bit whatever else draws random numbers; the world's random
-    state is left as it was. `alternation` is stepped after the optimizer. `progress` None: only on a terminal.
+    `data` are stored samples and labels, which live on the device and are augmented and preprocessed there batch by
+    batch, or a loader of ready batches. The order of samples, their augmentation and dropout come from the seed and
+    the number of the epoch or step alone: two calls agree bit for bit whatever else draws random numbers, and so do a
+    call that was killed and its second start from `checkpoints`. `objective` None: cross-entropy as `training` asks
+    for. `alternation` and `watch` are stepped after the optimizer. `progress` None: only on a terminal.
     """
-    _check(images, labels, epochs, batch, lr)
-    home = torch.device(device) if device is not None else _device(net)
-    net.to(home)
-    images, labels = images.to(home), labels.to(home)
-    order = torch.Generator().manual_seed(seed)
-    stepper = _optimizer(net, optimizer, lr, momentum, weight_decay)
-    rows_of = [len(rows) for rows in _batches(torch.arange(len(labels)), batch)]
-    total = epochs * len(rows_of)
-    rate = _rate(schedule, lr, total)
-    training = net.training
-    losses: list[float] = []
-    begun, step = time.perf_counter(), 0
-    with torch.random.fork_rng(_cuda(home), device_type="cuda"), _Bar(total, progress) as bar:
-        torch.manual_seed(seed)
-        _look(watch, net, 0, home)
-        net.train()
+    hardware = Hardware() if hardware is None else hardware
+    fabric = make_fabric(hardware, training)
+    with switches(hardware, fabric.device):
+        return _Loop(net, data, training, seed, test, preprocess, objective, hardware, fabric, alternation).run(
+            checkpoints, watch, progress
+        )
+
+
+class _Loop:
+    """The parts of one training, put together."""
+
+    def __init__(
+        self,
+        net: nn.Module,
+        data: tuple[Tensor, Tensor] | Loader,
+        training: Training,
+        seed: int,
+        test: tuple[Tensor, Tensor] | Loader | None,
+        preprocess: Preprocess | None,
+        objective: Objective | None,
+        hardware: Hardware,
+        fabric: Any,
+        alternation: Alternation | None,
+    ) -> None:
+        self.net, self.training, self.seed, self.fabric = net, training, seed, fabric
+        self.alternation = alternation
+        device: torch.device = fabric.device
+        if training.channels_last:
+            net.to(memory_format=torch.channels_last)
+        self.source = self._source(data, preprocess)
+        self.objective = Classify.of(training) if objective is None else objective
+        self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
+        called = torch.compile(net) if hardware.step == "compile" else net
+        self.model = fabric.setup_module(called)
+        optimizer = make_optimizer(net, training, device)
+        average = None if training.ema is None else Average(net, training.ema)
+        self.state = State(net, optimizer, fabric, average, alternation, self.objective)
+        graph = self._captures(hardware, data)
+        stepper = optimizer if graph else fabric.setup_optimizers(optimizer)
+        plain = PlainStep(net, self.model, stepper, self.source, self.objective, training, average, fabric.backward)
+        self.step: Callable[[Tensor, Tensor], Tensor] = GraphStep(plain, alternation) if graph else plain
+
+    def _source(self, data: tuple[Tensor, Tensor] | Loader, preprocess: Preprocess | None) -> Source:
+        device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
+        if isinstance(data, tuple):
+            return OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
+        return FromLoader(data, device)
+
+    def _captures(self, hardware: Hardware, data: object) -> bool:
+        """Whether steps are captured: asked for, or possible and worth it."""
+        reasons = {
+            "there is no CUDA device": self.fabric.device.type != "cuda",
+            "several processes share the run": self.fabric.world_size > 1,
+            f"the optimizer {self.training.optimizer} cannot be captured": self.training.optimizer not in CAPTURABLE,
+            "16-mixed scales losses by hand": self.training.precision == "16-mixed",
+            "batches come from a loader": not isinstance(data, tuple),
+        }
+        why = [reason for reason, true in reasons.items() if true]
+        if hardware.step == "graph" and why:
+            raise HardwareError(f'step="graph" is not possible: {why[0]}')
+        return hardware.step == "graph" or (hardware.step == "auto" and not why)
+
+    def run(self, checkpoints: Checkpoints | None, watch: Watch | Onlooker | None, progress: bool | None) -> History:
+        """Go on from the newest checkpoint to the last epoch."""
+        training, begun = self.training, time.perf_counter()
+        first, metrics = self.state.resume(checkpoints, watch)
+        total = training.epochs * self.source.steps
+        shown = progress if self.fabric.is_global_zero else False
+        mode = self.net.training
+        if not first:
+            self._look(watch, 0)
+        self.net.train()
         try:
-            for _ in range(epochs):
-                seen: list[Tensor] = []
-                for rows in _batches(torch.randperm(len(labels), generator=order).to(home), batch):
-                    for group in stepper.param_groups:
-                        group["lr"] = rate(step)
-                    x = images[rows] if preprocess is None else preprocess(images[rows])
-                    loss = F.cross_entropy(net(x), labels[rows])
-                    stepper.zero_grad(set_to_none=True)
-                    loss.backward()
-                    stepper.step()
-                    if alternation is not None:
-                        alternation.step()
-                    step += 1
-                    seen.append(loss.detach())
-                    if step % CHECK_EVERY == 0:
-                        _check_finite(seen, step, lr)
-                    if watch is not None:
-                        _look(watch, net, step, home)
-                        net.train()
-                    bar.advance()
-                _check_finite(seen, step, lr)
-                weights = torch.tensor(rows_of, dtype=torch.float64) / len(labels)
-                losses.append(float(torch.stack(seen).double().cpu() @ weights))
-                bar.say(f"loss {losses[-1]:.4f}")
+            with Bar(total, shown, training.batch, first * self.source.steps) as bar:
+                for epoch in range(first, training.epochs):
+                    metrics.append(self._epoch(epoch, watch, bar, checkpoints))
+                    if checkpoints is not None and self._is_due(epoch, training.checkpoint_every):
+                        self.state.save(checkpoints, metrics, watch, (epoch + 1) * self.source.steps)
         finally:
-            net.train(training)
-    return History(tuple(losses), step, time.perf_counter() - begun)
+            self.net.train(mode)
+        if self.state.average is not None:
+            self.net.load_state_dict(self.state.average.weights)
+        return History(tuple(metrics), total, time.perf_counter() - begun)
 
+    def _epoch(
+        self, epoch: int, watch: Watch | Onlooker | None, bar: Bar, checkpoints: Checkpoints | None
+    ) -> dict[str, float]:
+        rate = learning_rate(self.training, self.source.steps)
+        start, sizes = epoch * self.source.steps, []
+        losses = torch.empty(self.source.steps, device=self.fabric.device)
+        for i, (one, other) in enumerate(self.source.epoch(epoch)):
+            step = start + i
+            torch.manual_seed(mix(self.seed, f"step {self.fabric.global_rank}", step))
+            set_rate(self.state.optimizer, rate(step))
+            losses[i] = self.step(one, other)
+            sizes.append(len(one))
+            if self.alternation is not None:
+                self.alternation.step()
+            if hasattr(self.objective, "step"):
+                self.objective.step()
+            if (i + 1) % CHECK_EVERY == 0 or i + 1 == self.source.steps:
+                self._check(losses[: i + 1], start, checkpoints)
+            if watch is not None:
+                self._look(watch, step + 1)
+                self.net.train()
+            bar.advance()
+        weights = torch.tensor(sizes, dtype=torch.float64)
+        loss = self._mean(losses.double().cpu() @ weights / weights.sum())
+        row = {"epoch": epoch + 1, "step": start + self.source.steps, "lr": rate(step), "loss": loss}
+        if self.test is not None and self._is_due(epoch, self.training.evaluate_every):
+            row |= self._judged()
+        bar.say(
+            f"epoch {epoch + 1}, loss {loss:.4f}" + (f", accuracy {row['accuracy']:.3f}" if "accuracy" in row else "")
+        )
+        return row
 
-@torch.no_grad()
-def evaluate(net: nn.Module, batches: Iterable[tuple[Tensor, Tensor]]) -> float:
-    """The share of samples whose largest output is their label; the network's mode is left as it was."""
-    home, training = _device(net), net.training
-    right = torch.zeros((), dtype=torch.int64, device=home)
-    samples = 0
-    net.eval()
-    try:
-        for x, y in batches:
-            right += (net(x.to(home)).argmax(1) == y.to(home)).sum()
-            samples += len(y)
-    finally:
-        net.train(training)
-    if not samples:
-        raise ValueError("evaluate: not one sample")
-    return int(right) / samples
+    def _is_due(self, epoch: int, every: int) -> bool:
+        return (epoch + 1) % every == 0 or epoch + 1 == self.training.epochs
 
+    def _mean(self, loss: Tensor) -> float:
+        """The loss over all processes."""
+        return float(loss if self.fabric.world_size == 1 else self.fabric.all_reduce(loss, reduce_op="mean"))
 
-def _check(images: Tensor, labels: Tensor, epochs: int, batch: int, lr: float) -> None:
-    if len(images) != len(labels):
-        raise ValueError(f"fit: {len(images)} images but {len(labels)} labels")
-    if not len(labels):
-        raise ValueError("fit: not one sample")
-    if epochs < 0 or batch < 1:
-        raise ValueError(f"fit: epochs must be at least 0 and batch at least 1, got {epochs} and {batch}")
-    if not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"fit: lr must be a positive number, got {lr}")
+    def _judged(self) -> dict[str, float]:
+        assert self.test is not None
+        with torch.random.fork_rng([]), self.fabric.autocast():
+            if self.state.average is None:
+                return judge(self.net, self.test)
+            with self.state.average.inside(self.net):
+                return judge(self.net, self.test)
 
+    def _check(self, losses: Tensor, start: int, checkpoints: Checkpoints | None) -> None:
+        """Raise with the very step at which the loss was lost, the last good checkpoint, and a likely cause."""
+        lost = (~torch.isfinite(losses)).nonzero()
+        if not len(lost):
+            return
+        at = start + int(lost[0]) + 1
+        kept = None if checkpoints is None else checkpoints.newest()
+        where = "" if kept is None else f"; the last good checkpoint is of step {kept.step}"
+        raise DivergedError(
+            f"training diverged: the loss is {float(losses[int(lost[0])])} at step {at}{where}; {self._cause(at)}"
+        )
 
-def _batches(rows: Tensor, batch: int) -> list[Tensor]:
-    """Rows in pieces of `batch`; a last piece of one joins the one before it, since BatchNorm cannot train on one."""
-    pieces = list(rows.split(batch))
-    if len(pieces) > 1 and len(pieces[-1]) == 1 and batch > 1:
-        pieces[-2:] = [torch.cat(pieces[-2:])]
-    return pieces
+    def _cause(self, at: int) -> str:
+        training = self.training
+        if at == 1:
+            return "it was lost at the very first step: look for NaN or inf in the data or the weights"
+        advice = f"try a lower lr than {training.lr:g}"
+        if training.clip is None:
+            advice += ", or clip=1.0"
+        return advice + (", or a warmup" if not training.warmup and at <= 5 * self.source.steps else "")
 
-
-def _optimizer(net: nn.Module, name: str, lr: float, momentum: float, weight_decay: float) -> torch.optim.Optimizer:
-    parameters = [p for p in net.parameters() if p.requires_grad]
-    if not parameters:
-        raise ValueError(f"fit: {type(net).__name__} has no parameter to train")
-    if name == "sgd":
-        return torch.optim.SGD(parameters, lr=lr, momentum=momentum, weight_decay=weight_decay)
-    if name == "adamw":
-        return torch.optim.AdamW(parameters, lr=lr, weight_decay=weight_decay)
-    raise ValueError(f"fit: optimizer is 'sgd' or 'adamw', not {name!r}")
-
-
-def _rate(schedule: str, lr: float, total: int) -> Callable[[int], float]:
-    if schedule == "constant":
-        return lambda step: lr
-    if schedule == "cosine":
-        return lambda step: lr * (1 + math.cos(math.pi * step / total)) / 2
-    raise ValueError(f"fit: schedule is 'constant' or 'cosine', not {schedule!r}")
-
-
-def _check_finite(seen: list[Tensor], step: int, lr: float) -> None:
-    """Raise with the very step at which the loss was lost."""
-    lost = (~torch.isfinite(torch.stack(seen))).nonzero()
-    if len(lost):
-        first = int(lost[0])
-        at, value = step - len(seen) + first + 1, float(seen[first])
-        raise DivergedError(f"training diverged: the loss is {value} at step {at}; try a lower lr than {lr:g}")
-
-
-def _look(watch: Watch | None, net: nn.Module, step: int, device: torch.device) -> None:
-    if watch is not None:
-        with torch.random.fork_rng(_cuda(device), device_type="cuda"):
-            watch(net, step)
-
-
-def _cuda(device: torch.device) -> list[torch.device]:
-    return [device] if device.type == "cuda" else []
-
-
-def _device(net: nn.Module) -> torch.device:
-    return next((p.device for p in net.parameters()), torch.device("cpu"))
-
-
-class _Bar:
-    """A progress bar on the terminal, or nothing at all."""
-
-    def __init__(self, total: int, progress: bool | None) -> None:
-        self.shown = sys.stderr.isatty() if progress is None else progress
-        self.total = total
-
-    def __enter__(self) -> _Bar:
-        if self.shown:
-            from rich.console import Console
-            from rich.progress import Progress
-
-            self.bar = Progress(console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task("training", total=self.total)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.shown:
-            self.bar.stop()
-
-    def advance(self) -> None:
-        if self.shown:
-            self.bar.advance(self.task)
-
-    def say(self, text: str) -> None:
-        if self.shown:
-            self.bar.update(self.task, description=f"training, {text}")
+    def _look(self, watch: Watch | Onlooker | None, step: int) -> None:
+        if watch is None:
+            return
+        devices = [self.fabric.device] if self.fabric.device.type == "cuda" else []
+        with torch.random.fork_rng(devices, device_type="cuda"):
+            if isinstance(watch, Watch):
+                if step:
+                    watch.step()
+            else:
+                watch(self.net, step)

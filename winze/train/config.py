@@ -1,0 +1,124 @@
+"""How a network learns, and where: two frozen dataclasses."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from winze.data import Augmentation
+
+Optimizer = Literal["sgd", "adam", "adamw", "nadam", "lars"]
+Schedule = Literal["constant", "cosine", "step"]
+Precision = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
+StepKind = Literal["auto", "plain", "graph", "compile"]
+CHOICES = {
+    "optimizer": ("sgd", "adam", "adamw", "nadam", "lars"),
+    "schedule": ("constant", "cosine", "step"),
+    "per": ("epoch", "step"),
+    "precision": ("32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"),
+}
+
+
+@dataclass(frozen=True)
+class Training:
+    """All that decides what a network learns, but for the network, the data and the seed.
+
+    The rate warms up linearly from `warmup_lr` over `warmup` epochs, then stays ("constant"), falls by `gamma` at each
+    of `milestones` (epochs, "step"), or follows half a cosine to `min_lr` ("cosine"):
+
+        lr(e) = min_lr + (lr - min_lr) (1 + cos(π e / epochs)) / 2
+
+    `per` says whether it changes every step or every epoch. `batch` counts samples over all devices. `ema` is the decay
+    of an average of the weights, which is then what is evaluated and what the network holds at the end.
+    """
+
+    epochs: int
+    """passes over the data"""
+    batch: int = 128
+    """samples a step, over all devices"""
+    optimizer: Optimizer = "sgd"
+    lr: float = 0.1
+    momentum: float = 0.0
+    """of SGD and LARS"""
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    """of the Adam family"""
+    weight_decay: float = 0.0
+    decay_vectors: bool = True
+    """decay biases and norms too (timm does not)"""
+    schedule: Schedule = "constant"
+    per: Literal["epoch", "step"] = "step"
+    milestones: tuple[int, ...] = ()
+    gamma: float = 0.1
+    warmup: float = 0.0
+    """epochs"""
+    warmup_lr: float = 0.0
+    min_lr: float = 0.0
+    clip: float | None = None
+    """largest norm of the gradient"""
+    ema: float | None = None
+    smoothing: float = 0.0
+    """label smoothing"""
+    temperature: float | Literal["norm"] = 1.0
+    """logits are divided by it in the loss"""
+    augment: tuple[Augmentation, ...] = ()
+    drop_last: bool = False
+    """leave out the last, smaller batch of an epoch"""
+    precision: Precision = "32-true"
+    channels_last: bool = False
+    evaluate_every: int = 1
+    """epochs between two looks at the test set, where there is one; the last epoch is always looked at"""
+    checkpoint_every: int = 1
+    """epochs between two checkpoints, where they are kept"""
+
+    def __post_init__(self) -> None:
+        for name, choices in CHOICES.items():
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
+        if self.epochs < 0 or self.batch < 1:
+            raise ValueError(f"epochs must be at least 0 and batch at least 1, got {self.epochs} and {self.batch}")
+        if not (math.isfinite(self.lr) and self.lr > 0):
+            raise ValueError(f"lr must be a positive number, got {self.lr}")
+        for name in ("evaluate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.smoothing < 1:
+            raise ValueError(f"smoothing must lie in [0, 1), got {self.smoothing}")
+        if self.ema is not None and not 0 <= self.ema < 1:
+            raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
+        if self.clip is not None and not self.clip > 0:
+            raise ValueError(f"clip must be positive, got {self.clip}")
+        if not 0 <= self.warmup <= max(self.epochs, 0):
+            raise ValueError(f"warmup must lie within the {self.epochs} epochs, got {self.warmup}")
+        if self.nesterov and not self.momentum > 0:
+            raise ValueError("nesterov needs a momentum above 0")
+        if self.temperature != "norm" and not (isinstance(self.temperature, (int, float)) and self.temperature > 0):
+            raise ValueError(f'temperature is a positive number or "norm", got {self.temperature!r}')
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where training runs; it changes speed and rounding, not what is learnt.
+
+    `step="auto"` captures steps of fixed shape as CUDA graphs on one GPU and takes plain steps elsewhere; "graph" and
+    "compile" insist. With `deterministic` two runs on one GPU agree bit for bit; on a CPU they do with as many
+    `threads`.
+    """
+
+    accelerator: str = "auto"
+    """cpu, cuda, mps, or auto"""
+    devices: int = 1
+    """more than one: start with torchrun --nproc-per-node N"""
+    strategy: str = "auto"
+    """ddp, fsdp..., as Lightning Fabric names them"""
+    step: StepKind = "auto"
+    deterministic: bool = False
+    threads: int | None = None
+    """of torch on the CPU; None leaves them as they are"""
+
+    def __post_init__(self) -> None:
+        if self.step not in ("auto", "plain", "graph", "compile"):
+            raise ValueError(f"step is auto, plain, graph or compile, not {self.step!r}")
+        if self.devices < 1 or (self.threads is not None and self.threads < 1):
+            raise ValueError(f"devices and threads must be at least 1, got {self.devices} and {self.threads}")

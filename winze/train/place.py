@@ -1,0 +1,67 @@
+"""Where a training runs: Fabric's devices, and torch's switches while it lasts."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from winze.train.config import Hardware, Training
+
+
+class HardwareError(ValueError):
+    """Devices that were asked for and are not there."""
+
+
+def make_fabric(hardware: Hardware, training: Training) -> Any:
+    """Lightning Fabric for one process, or for those that torchrun started."""
+    from lightning_fabric import Fabric
+
+    world = int(os.environ.get("WORLD_SIZE", "1"))
+    local = int(os.environ.get("LOCAL_WORLD_SIZE", str(world)))
+    if hardware.accelerator in ("cuda", "gpu") and not torch.cuda.is_available():
+        raise HardwareError("no GPU: this machine has none that torch can use; leave --accelerator out, or say cpu")
+    if hardware.devices > 1 and world == 1:
+        raise HardwareError(
+            f"{hardware.devices} devices take as many processes: start with "
+            f"`torchrun --nproc-per-node {hardware.devices} -m winze ...`"
+        )
+    if hardware.devices > 1 and hardware.devices != world:
+        raise HardwareError(f"{hardware.devices} devices were asked for, torchrun started {world} processes")
+    try:
+        fabric = Fabric(
+            accelerator=hardware.accelerator,
+            devices=local,
+            num_nodes=max(1, world // local),
+            strategy=hardware.strategy,
+            precision=training.precision,
+        )
+    except (RuntimeError, ValueError, TypeError) as error:
+        raise HardwareError(f"Lightning Fabric refuses these devices: {error}") from error
+    fabric.launch()
+    return fabric
+
+
+@contextmanager
+def switches(hardware: Hardware, device: torch.device) -> Iterator[None]:
+    """Threads, determinism and cuDNN's choice of kernels for a while; random state comes back as it was."""
+    threads, cudnn = torch.get_num_threads(), torch.backends.cudnn.benchmark
+    strict, warns = torch.are_deterministic_algorithms_enabled(), torch.is_deterministic_algorithms_warn_only_enabled()
+    devices = [device] if device.type == "cuda" else []
+    if hardware.deterministic and devices:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+    try:
+        if hardware.threads is not None:
+            torch.set_num_threads(hardware.threads)
+        if hardware.deterministic:
+            torch.use_deterministic_algorithms(True)
+        torch.backends.cudnn.benchmark = bool(devices) and not hardware.deterministic
+        with torch.random.fork_rng(devices, device_type="cuda"):
+            yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(strict, warn_only=warns)
+        torch.backends.cudnn.benchmark = cudnn

@@ -1,0 +1,136 @@
+"""Where batches come from: tensors on the device, or a loader of files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from winze.data import Augment, Preprocess
+from winze.train.config import Training
+from winze.train.seeds import generator, mix
+
+Pair = tuple[Tensor, Tensor]
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """Batches (x, y) of known number; where it has `set_epoch`, that is called before each epoch."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """The batches of each epoch, as two tensors that `make` turns into inputs and labels inside the step."""
+
+    steps: int
+    """batches an epoch"""
+
+    def epoch(self, number: int) -> Iterable[Pair]: ...
+    def make(self, first: Tensor, second: Tensor) -> Pair: ...
+    def share(self, first: Tensor) -> float: ...
+
+
+class OnDevice:
+    """Stored samples on the device: a step gets row numbers and random numbers, and gathers and augments there.
+
+    The order of an epoch and the random numbers of a step come from the seed and their own number alone. Of several
+    processes each takes its slice of the same global batch.
+    """
+
+    def __init__(
+        self,
+        data: Pair,
+        training: Training,
+        preprocess: Preprocess | None,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        images, labels = data
+        if len(images) != len(labels):
+            raise ValueError(f"{len(images)} images but {len(labels)} labels")
+        if not len(labels):
+            raise ValueError("there is not one sample to train on")
+        if training.drop_last and len(labels) < training.batch:
+            raise ValueError(f"drop_last leaves nothing of {len(labels)} samples in batches of {training.batch}")
+        if training.batch < world:
+            raise ValueError(f"a batch of {training.batch} cannot be shared by {world} processes")
+        self.images, self.labels = images.to(device), labels.to(device)
+        self.training, self.preprocess, self.seed = training, preprocess, seed
+        self.device, self.rank, self.world = device, rank, world
+        self.augment = Augment(training.augment)
+        self.draws = self.augment.draws(tuple(images.shape[1:])) if training.augment else 0
+        self._generator = torch.Generator(device)
+        self.sizes = [len(piece) for piece in self._pieces(torch.arange(len(labels)))]
+        self.steps = len(self.sizes)
+
+    def epoch(self, number: int) -> Iterator[Pair]:
+        """Row numbers and random numbers of each batch."""
+        order = torch.randperm(len(self.labels), generator=generator("cpu", self.seed, "order", number))
+        for i, piece in enumerate(self._pieces(order.to(self.device))):
+            yield self._mine(piece), self._mine(self._table(len(piece), number * self.steps + i))
+
+    def make(self, rows: Tensor, table: Tensor) -> Pair:
+        """The inputs and labels of one batch; only operations that a CUDA graph can hold."""
+        x, y = self.images[rows], self.labels[rows]
+        if self.training.augment:
+            x = self.augment(x, table, y, rows)
+        return (x if self.preprocess is None else self.preprocess(x)), y
+
+    def share(self, rows: Tensor) -> float:
+        """What the mean loss of this process's slice counts for, where slices are not of one size."""
+        if self.world == 1 or len(rows) * self.world == self.training.batch:
+            return 1.0
+        whole = next(size for size in self.sizes if abs(size / self.world - len(rows)) < 1)
+        return len(rows) * self.world / whole
+
+    def _table(self, samples: int, step: int) -> Tensor:
+        """Uniform numbers for the augmentation of one step."""
+        if not self.draws:
+            return torch.empty(samples, 0, device=self.device)
+        self._generator.manual_seed(mix(self.seed, "augment", step))
+        return torch.rand(samples, self.draws, generator=self._generator, device=self.device)
+
+    def _mine(self, rows: Tensor) -> Tensor:
+        return rows if self.world == 1 else rows.tensor_split(self.world)[self.rank]
+
+    def _pieces(self, rows: Tensor) -> list[Tensor]:
+        """Batches; a last one of a single sample joins the one before it, since BatchNorm cannot train on one."""
+        pieces = list(rows.split(self.training.batch))
+        if self.training.drop_last and len(pieces[-1]) < self.training.batch:
+            return pieces[:-1]
+        if len(pieces) > 1 and len(pieces[-1]) <= self.world and self.training.batch > self.world:
+            pieces[-2:] = [torch.cat(pieces[-2:])]
+        return pieces
+
+
+class FromLoader:
+    """Batches of a loader, such as a folder of pictures, moved to the device as they come."""
+
+    def __init__(self, loader: Loader, device: torch.device) -> None:
+        self.loader, self.device = loader, device
+        self.steps = len(loader)
+        if not self.steps:
+            raise ValueError("the loader has not one batch to train on")
+
+    def epoch(self, number: int) -> Iterator[Pair]:
+        """The loader's batches, shuffled as it shuffles that epoch."""
+        set_epoch = getattr(self.loader, "set_epoch", None)
+        if set_epoch is not None:
+            set_epoch(number)
+        for x, y in self.loader:
+            yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+
+    def make(self, x: Tensor, y: Tensor) -> Pair:
+        """They are ready as they come."""
+        return x, y
+
+    def share(self, x: Tensor) -> float:
+        """Loaders give every process as much."""
+        return 1.0
