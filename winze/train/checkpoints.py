@@ -46,13 +46,13 @@ class Checkpoints:
         """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, texts, dicts and lists."""
         _check_plain(dict(state), "state")
         bodies = {WEIGHTS: _weights_bytes(weights), STATE: _state_bytes(state)}
-        files = {end: {"bytes": len(body), "sha256": _digest(body)} for end, body in bodies.items()}
+        files = {end: _facts(body) for end, body in bodies.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.folder)
         self._file(step, SEAL).unlink(missing_ok=True)
         for end, body in bodies.items():
             write_atomically(self._file(step, end), body)
-        seal = json.dumps({"version": VERSION, "step": step, "files": files}, indent=1)
+        seal = json.dumps({"version": VERSION, "step": step, "files": files}, separators=(",", ":"))
         write_atomically(self._file(step, SEAL), seal.encode())
         self._drop([other for other in self._steps() if other > step])  # from before the training was set back
         self.prune(self.keep)
@@ -93,11 +93,8 @@ class Checkpoints:
                 bodies[end] = body = path.read_bytes()
             except OSError as error:
                 raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-            told = seal[end]
-            if len(body) != told["bytes"]:
-                raise StoreError(f"{path} has {len(body)} bytes instead of {told['bytes']}: it was cut short")
-            if _digest(body) != told["sha256"]:
-                raise StoreError(f"{path} was changed after it was written: its SHA-256 differs")
+            if _facts(body) != seal[end]:
+                raise StoreError(f"{path} was cut short or changed after it was written: its SHA-256 differs")
         return Checkpoint(step, _read_weights(bodies[WEIGHTS]), _read_state(bodies[STATE], self._file(step, STATE)))
 
     def _file(self, step: int, end: str) -> Path:
@@ -148,16 +145,15 @@ def _read_state(body: bytes, path: Path) -> dict[str, Any]:
 def _read_seal(path: Path, step: int) -> dict[str, Any]:
     try:
         seal = json.loads(path.read_bytes())
-        version, told, files = seal["version"], seal["step"], seal["files"]
-        whole = told == step and all(isinstance(files[end]["sha256"], str) for end in (WEIGHTS, STATE))
+        version, told, files = seal["version"], seal["step"], dict(seal["files"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} was cut short or changed: {type(error).__name__}") from error
     if version != VERSION:
         raise StoreError(f"{path} has format {version}; this winze reads format {VERSION}")
-    if not whole:
-        raise StoreError(f"{path} was changed: it speaks of another step or lacks hashes")
+    if told != step or files.keys() != {WEIGHTS, STATE}:
+        raise StoreError(f"{path} was changed: it speaks of another step or of other files")
     return files
 
 
-def _digest(body: bytes) -> str:
-    return hashlib.sha256(body).hexdigest()
+def _facts(body: bytes) -> dict[str, Any]:
+    return {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
