@@ -31,6 +31,7 @@ from winze.measure.rank import (
     spectrum,
 )
 from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe
+from winze.measure.runs import tunnel_of_runs
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.measure.value import Value, missing
 from winze.measure.variance import ClassVariance, class_variance, class_variance_of
@@ -83,6 +84,7 @@ __all__ = [
     "singular_values",
     "spectrum",
     "tunnel",
+    "tunnel_of_runs",
     "tunnel_start",
     "weight_change",
     "weight_norms",

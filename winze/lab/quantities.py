@@ -1,0 +1,208 @@
+"""Numbers of one run that claims speak about: a reading, a reading at a depth, a best value, and sums of these.
+
+{"last_rank": last("numerical_rank"), "kept": last("numerical_rank") / first("numerical_rank")}
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from winze.measure import Value, missing
+from winze.readings import Readings, ReadingsError
+from winze.report import facts
+from winze.report.means import layer_numbers, mean_tunnel
+
+OOD = "ood"
+"""Stands for the first set, in the order of reading, that the network was not trained on."""
+
+
+class Number(ABC):
+    """A number of one run. A reading that is not there raises `ReadingsError`; one that is NaN says why."""
+
+    @property
+    @abstractmethod
+    def measures(self) -> tuple[str, ...]:
+        """The measures it reads."""
+
+    @abstractmethod
+    def __call__(self, readings: Readings) -> float: ...
+
+    def __sub__(self, other: Number) -> Number:
+        return _Pair(self, other, operator.sub)
+
+    def __truediv__(self, other: Number) -> Number:
+        return _Pair(self, other, _ratio)
+
+
+@dataclass(frozen=True)
+class Whole(Number):
+    """A number of the whole network, such as its accuracy; the last that was read, with `step` the one of that step."""
+
+    measure: str
+    data: str | None = None
+    step: int | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None]
+        name = _data(readings, self.data)
+        rows = [row for row in rows if row.data in (name, "") and self.step in (None, row.step)]
+        if not rows:
+            raise ReadingsError(_unread(readings, self.measure, self.data))
+        return Value(rows[-1].value, rows[-1].note)
+
+
+@dataclass(frozen=True)
+class At(Number):
+    """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...)."""
+
+    measure: str
+    index: int
+    data: str | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        curve = _curve(readings, self.measure, self.data)
+        if not -len(curve) <= self.index < len(curve):
+            raise ReadingsError(f"{self.measure} was read at {len(curve)} places; there is no place {self.index}")
+        value = float(curve[self.index])
+        return missing(_note(readings, self.measure, self.data)) if np.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Over(Number):
+    """One number of a whole curve over depth, such as its highest value."""
+
+    measure: str
+    reduce: Callable[[facts.Array], float]
+    data: str | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        curve = _curve(readings, self.measure, self.data)
+        if np.isnan(curve).all():
+            return missing(_note(readings, self.measure, self.data))
+        return float(self.reduce(curve))
+
+
+@dataclass(frozen=True)
+class PeakLayer(Number):
+    """The paper's number of the layer where a measure is highest."""
+
+    measure: str
+    data: str | None = None
+    counting: str | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        curve = _curve(readings, self.measure, self.data)
+        if np.isnan(curve).all():
+            return missing(_note(readings, self.measure, self.data))
+        return float(layer_numbers(readings, self.counting)[int(np.nanargmax(curve))])
+
+
+@dataclass(frozen=True)
+class TunnelLayer(Number):
+    """The paper's number of the layer where this one run's tunnel starts; the last layer's plus one: nowhere."""
+
+    threshold: float = 0.95
+    counting: str | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("probe", "accuracy")
+
+    def __call__(self, readings: Readings) -> float:
+        start = mean_tunnel([readings], self.threshold, resamples=0).start
+        numbers = layer_numbers(readings, self.counting)
+        return float(numbers[-1] + 1 if start is None else numbers[start.index])
+
+
+@dataclass(frozen=True)
+class _Pair(Number):
+    left: Number
+    right: Number
+    combine: Callable[[float, float], float]
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (*self.left.measures, *self.right.measures)
+
+    def __call__(self, readings: Readings) -> float:
+        values = self.left(readings), self.right(readings)
+        for value in values:
+            if np.isnan(value):
+                return value
+        return self.combine(*values)
+
+
+def first(measure: str, data: str | None = None) -> Number:
+    """A measure at the first place."""
+    return At(measure, 0, data)
+
+
+def last(measure: str, data: str | None = None) -> Number:
+    """A measure at the last place."""
+    return At(measure, -1, data)
+
+
+def best(measure: str, data: str | None = None) -> Number:
+    """The highest value over depth."""
+    return Over(measure, np.nanmax, data)
+
+
+def drop(measure: str, data: str | None = None) -> Number:
+    """How much of the best value is gone at the last place: max - last."""
+    return best(measure, data) - last(measure, data)
+
+
+def _ratio(left: float, right: float) -> float:
+    return left / right if right else missing("the divisor is 0")
+
+
+def _data(readings: Readings, data: str | None) -> str:
+    if data is None:
+        return facts.home(readings)
+    if data != OOD:
+        return data
+    others = facts.others(readings)
+    if not others:
+        raise ReadingsError(_unread(readings, "probe", data))
+    return others[0]
+
+
+def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
+    name = None if data is None else _data(readings, data)
+    if not facts.at(readings, measure, name):
+        raise ReadingsError(_unread(readings, measure, data))
+    return facts.column(readings, measure, name)
+
+
+def _unread(readings: Readings, measure: str, data: str | None) -> str:
+    """Why there is no such reading: what the run itself says, such as data that was not at hand."""
+    told = readings.conventions.get("not_run") or {}
+    why = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+    on = "" if data is None else " on other data" if data == OOD else f" on {data}"
+    return f"{measure}{on} was not read" + (f" ({why})" if why else "")
+
+
+def _note(readings: Readings, measure: str, data: str | None) -> str:
+    rows = facts.at(readings, measure, None if data is None else _data(readings, data))
+    return next((row.note for row in reversed(rows) if row.note), "it was read as NaN")
