@@ -7,8 +7,10 @@ from winze.data.dataset import Dataset
 from winze.data.errors import CorruptDataError, DataError, MissingDataError, UnknownDataError
 from winze.data.listing import Listing, available
 from winze.data.loading import load
+from winze.data.patterns import Squares, with_squares
 from winze.data.pixels import channel_statistics
 from winze.data.preprocess import Preprocess
+from winze.data.tasks import Task, split_classes, subset
 from winze.data.toy import spiral
 
 __all__ = [
@@ -27,9 +29,14 @@ __all__ = [
     "PadCrop",
     "Preprocess",
     "RandomResizedCrop",
+    "Squares",
+    "Task",
     "UnknownDataError",
     "available",
     "channel_statistics",
     "load",
     "spiral",
+    "split_classes",
+    "subset",
+    "with_squares",
 ]

@@ -87,7 +87,7 @@ class PadCrop(Augmentation):
         n, c, *sides = images.shape
         if self.mode == "reflect" and self.pad >= min(sides):
             raise DataError(f"PadCrop: {self.pad} pixels cannot be mirrored from pictures of {sides[0]} x {sides[1]}")
-        shift = _whole(u, 2 * self.pad + 1) - self.pad
+        shift = whole_numbers(u, 2 * self.pad + 1) - self.pad
         down, across = (torch.arange(s, device=u.device) + shift[:, i, None] for i, s in enumerate(sides))
         inside = ((down >= 0) & (down < sides[0]))[:, :, None] & ((across >= 0) & (across < sides[1]))[:, None]
         down, across = (_mirrored(index, side) for index, side in zip((down, across), sides, strict=True))
@@ -157,7 +157,7 @@ class RandomResizedCrop(Augmentation):
         box = []
         for side, full, fallback, where in zip(tries, (tall, wide), self.fallback(tall, wide), corner.T, strict=True):
             length = torch.where(some, side.gather(1, first)[:, 0], fallback)
-            start = torch.where(some, _whole(where, full - length + 1).float(), (full - fallback) // 2)
+            start = torch.where(some, whole_numbers(where, full - length + 1).float(), (full - fallback) // 2)
             box.append((start, length))
         return torch.stack((box[0][0], box[1][0], box[0][1], box[1][1]), 1)
 
@@ -225,7 +225,7 @@ class Noise(Augmentation):
 TRIES = 10
 
 
-def _whole(u: Tensor, count: int | Tensor) -> Int64[Tensor, "..."]:
+def whole_numbers(u: Tensor, count: int | Tensor) -> Int64[Tensor, "..."]:
     """Uniform whole numbers below `count`; the product may round up to it."""
     return (u.float() * count).floor().clamp(max=count - 1).long()
 
