@@ -115,7 +115,7 @@ class PeakLayer(Number):
         curve = _curve(readings, self.measure, self.data)
         if np.isnan(curve).all():
             return missing(_note(readings, self.measure, self.data))
-        return float(layer_numbers(readings, self.counting)[int(np.nanargmax(curve))])
+        return float(list(layer_numbers(readings, self.counting).values())[int(np.nanargmax(curve))])
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class TunnelLayer(Number):
     def __call__(self, readings: Readings) -> float:
         start = mean_tunnel([readings], self.threshold, resamples=0).start
         numbers = layer_numbers(readings, self.counting)
-        return float(numbers[-1] + 1 if start is None else numbers[start.index])
+        return float(max(numbers.values()) + 1 if start is None else numbers[start.index])
 
 
 @dataclass(frozen=True)

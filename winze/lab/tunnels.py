@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from winze.depth import Place
 from winze.lab.claims import Quantities, Runs
-from winze.lab.verdicts import LEAST, NOT_RUN, Interval, Region, Verdict
+from winze.lab.verdicts import LEAST, NOT_ENOUGH, NOT_RUN, Interval, Region, Verdict
 from winze.readings import Readings
+from winze.report import facts
 from winze.report.means import layer_numbers, mean_tunnel
 from winze.report.names import percent
 
@@ -39,13 +40,22 @@ class TunnelAt:
         read = {seed: one for seed, one in sorted(runs[self.arm].items()) if _has_probes(one)}
         if not read:
             return Verdict(NOT_RUN, f"there are no probes in the readings of {self.arm}")
+        for seed, one in read.items():
+            gaps = [row for row in facts.at(one, "probe") if math.isnan(row.value)]
+            if gaps:
+                why = gaps[0].note or "it was read as NaN"
+                said = f"the probe of {self.arm}, seed {seed}, at {gaps[0].place} is missing: {why}"
+                return Verdict(NOT_ENOUGH, said, n=len(read))
         found = mean_tunnel(list(read.values()), self.threshold)
         first = next(iter(read.values()))
         numbers = layer_numbers(first, self.counting)
         start, low, high = (_layer(end, numbers) for end in (found.start, found.low, found.high))
         word = Region(self.layer - self.within, self.layer + self.within).word(Interval(start, low, high, len(read)))
         where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {start}"
-        parts = [found.reason or f"{where} of {first.conventions.get('layer_count') or numbers[-1]} [{low}, {high}]"]
+        parts = [
+            found.reason
+            or f"{where} of {first.conventions.get('layer_count') or max(numbers.values())} [{low}, {high}]"
+        ]
         parts += [f"{layer} counted as {name}" for name, layer in self._otherwise(first, found.start)]
         parts.append(f"curves of {len(read)} seed{'s' if len(read) > 1 else ''} averaged first")
         if len(read) < LEAST:
@@ -59,9 +69,9 @@ class TunnelAt:
 
     def _otherwise(self, readings: Readings, start: Place | None) -> list[tuple[str, int]]:
         """The same place under the other countings that the readings know."""
-        known = readings.conventions.get("layers", {})
-        chosen = self.counting or next(iter(known), None)
-        return [] if start is None else [(name, ns[start.index]) for name, ns in known.items() if name != chosen]
+        known = readings.conventions.get("layers") or {}
+        others = [name for name in known if name != (self.counting or next(iter(known)))]
+        return [] if start is None else [(name, layer_numbers(readings, name)[start.index]) for name in others]
 
 
 def tunnel_at(arm: str, threshold: float, layer: int, within: int = 2, counting: str | None = None) -> TunnelAt:
@@ -69,9 +79,9 @@ def tunnel_at(arm: str, threshold: float, layer: int, within: int = 2, counting:
     return TunnelAt(arm, threshold, layer, within, counting)
 
 
-def _layer(place: Place | None, numbers: Sequence[int]) -> int:
+def _layer(place: Place | None, numbers: Mapping[int, int]) -> int:
     """The number of a place's layer; of none, one beyond the last."""
-    return numbers[-1] + 1 if place is None else numbers[place.index]
+    return max(numbers.values()) + 1 if place is None else numbers[place.index]
 
 
 def _has_probes(readings: Readings) -> bool:

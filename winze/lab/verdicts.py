@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,6 +69,12 @@ class Verdict:
 
     def __str__(self) -> str:
         return f"{self.word}: {self.sentence}"
+
+
+def tally(verdicts: Iterable[Verdict]) -> str:
+    """How many verdicts of each kind, in words."""
+    counted = Counter(verdict.word for verdict in verdicts)
+    return ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word]) or "no claims"
 
 
 def student(values: Sequence[float]) -> Interval:

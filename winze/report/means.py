@@ -62,10 +62,11 @@ def mean_tunnel(runs: Sequence[Readings], threshold: float = 0.95, resamples: in
     )
 
 
-def layer_numbers(readings: Readings, counting: str | None = None) -> list[int]:
-    """The paper's layer number of every place under one of the countings that the readings know, else 1, 2, 3...
+def layer_numbers(readings: Readings, counting: str | None = None) -> dict[int, int]:
+    """The paper's layer number of every place, by its index, under one of the countings that the readings know.
 
-    The convention `layers` maps a counting to numbers; the first is the one that is printed.
+    The convention `layers` maps a counting to a number for each place; the first is the one that is printed. Without
+    it places are counted 1, 2, 3...
     """
     known = readings.conventions.get("layers") or {}
     if counting is not None and counting not in known:
@@ -73,10 +74,10 @@ def layer_numbers(readings: Readings, counting: str | None = None) -> list[int]:
     numbers = known[counting] if counting is not None else next(iter(known.values()), None)
     places = facts.places(readings)
     if numbers is None:
-        return [place.index + 1 for place in places]
+        return {place.index: place.index + 1 for place in places}
     if len(numbers) != len(places):
         raise ReadingsError(f"{len(numbers)} layer numbers for {len(places)} places")
-    return [int(layer) for layer in numbers]
+    return {place.index: int(layer) for place, layer in zip(places, numbers, strict=True)}
 
 
 def _key(row: Row) -> tuple[object, ...]:

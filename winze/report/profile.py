@@ -8,6 +8,7 @@ import numpy as np
 
 from winze.readings import Readings
 from winze.report import facts, style
+from winze.report.means import layer_numbers
 from winze.report.names import label, percent, short
 from winze.report.scans import Scans, holding
 
@@ -32,9 +33,27 @@ def depth_profile(
 
 
 def _alone(readings: Readings, second: str, threshold: float, colours: style.Theme) -> matplotlib.figure.Figure:
-    places, sets = facts.places(readings), facts.others(readings)
+    sets = facts.others(readings)
     drawing = style.figure(height=style.TALL + 0.17 * ((len(sets) + 3) // 3))
-    axes = drawing.add_subplot()
+    found = facts.entrance(readings, threshold)
+    panel(drawing.add_subplot(), readings, found, second, colours)
+    drawing.legend(loc="outside lower center", ncols=2 if len(sets) == 1 else 3)
+    return drawing
+
+
+def panel(
+    axes: matplotlib.axes.Axes,
+    readings: Readings,
+    found: facts.Entrance | None,
+    second: str,
+    colours: style.Theme,
+    level: str = "",
+) -> None:
+    """Draw one network: probes on the left axis, another measure dashed on the right, its tunnel shaded.
+
+    `level` is the legend's word for the accuracy to reach; left empty, its value.
+    """
+    places, sets = facts.places(readings), facts.others(readings)
     x = np.array([place.index + 1 for place in places])
     if facts.has(readings, "probe"):
         name = short(facts.home(readings), 24)
@@ -52,7 +71,8 @@ def _alone(readings: Readings, second: str, threshold: float, colours: style.The
             looks = style.look(spot, colours) | {"markevery": style.sparse(len(x))}
             axes.plot(x, facts.column(readings, "probe", data), lw=1.2, label=short(data, 20), **looks)
         axes.set_ylabel("probe accuracy", color=colours.probe)
-        _tunnel(axes, readings, threshold, colours)
+        if found is not None:
+            _tunnel(axes, found, layer_numbers(readings), colours, level)
     depth_axis(axes, x)
     if facts.has(readings, second):
         right = axes.twinx()
@@ -61,8 +81,6 @@ def _alone(readings: Readings, second: str, threshold: float, colours: style.The
         right.set_ylabel(label(second), color=colours.rank)
         right.set_ylim(bottom=0)
         right.grid(False)
-    drawing.legend(loc="outside lower center", ncols=2 if len(sets) == 1 else 3)
-    return drawing
 
 
 def _compared(
@@ -97,14 +115,13 @@ def _band(axes: matplotlib.axes.Axes, readings: Readings, x: facts.Array, data: 
     axes.fill_between(x, low, high, color=colour, alpha=0.15, lw=0)
 
 
-def _tunnel(axes: matplotlib.axes.Axes, readings: Readings, threshold: float, colours: style.Theme) -> None:
+def _tunnel(
+    axes: matplotlib.axes.Axes, found: facts.Entrance, numbers: dict[int, int], colours: style.Theme, level: str
+) -> None:
     """Shade the tunnel, and draw the accuracy to reach and the interval of the start."""
-    found = facts.entrance(readings, threshold)
-    if found is None:
-        return
-    tunnel, total = found.tunnel, facts.places(readings)[-1].index + 1
-    level = f"{percent(threshold)} of {percent(tunnel.reference)}"
-    axes.axhline(threshold * tunnel.reference, color=colours.faint, lw=1, ls=":", label=level)
+    tunnel, total = found.tunnel, max(numbers) + 1
+    level = level or f"{percent(tunnel.threshold)} of {percent(tunnel.reference)}"
+    axes.axhline(tunnel.threshold * tunnel.reference, color=colours.faint, lw=1, ls=":", label=level)
     if tunnel.start is None:
         axes.set_title("no tunnel: no place reaches the level", color=colours.faint, fontsize=8)
         return
@@ -115,7 +132,8 @@ def _tunnel(axes: matplotlib.axes.Axes, readings: Readings, threshold: float, co
         end = total if tunnel.high is None else tunnel.high.index + 1
         axes.axvspan(tunnel.low.index + 0.5, end + 0.5, ymax=0.02, color=colours.faint, lw=0, zorder=1)
     where = "tunnel begins after" if first < total else "no tunnel before"
-    axes.set_title(f"{where} layer {first}, {short(tunnel.start.name, 36)}", color=colours.faint, fontsize=8)
+    said = f"{where} layer {numbers[tunnel.start.index]}, {short(tunnel.start.name, 36)}"
+    axes.set_title(said, color=colours.faint, fontsize=8)
 
 
 def depth_axis(axes: matplotlib.axes.Axes, x: facts.Array, bottom: bool = True) -> None:

@@ -44,7 +44,7 @@ def sections(scans: dict[str, Readings], threshold: float, static: list[str]) ->
         _embedding(scans),
         _cuts(scans),
         _training(scans),
-        _section("conventions", "Conventions", tables.conventions_table(scans)),
+        section("conventions", "Conventions", tables.conventions_table(scans)),
         _data(scans, static),
     ]
     return [section for section in made if section is not None]
@@ -56,7 +56,8 @@ def navigation(parts: list[Section]) -> str:
     return f'<ul><li><a href="#summary">Summary</a></li>{links}</ul>'
 
 
-def _section(key: str, title: str, inner: str) -> Section:
+def section(key: str, title: str, inner: str) -> Section:
+    """A section of the page around its inner HTML."""
     html = (
         f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{escape(title)}</h2>{inner}</section>'
     )
@@ -91,7 +92,7 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
         inner += tables.hidden(tables.by_place(one, measures, facts.others(one), caption), caption)
         best = tables.transfer_table(one, f"The best layer for other data{_of(name, scans)}")
         inner += tables.hidden(best, f"The best layer for other data{_of(name, scans)}") if best else ""
-    return _section("depth-profile", "Depth profile", inner)
+    return section("depth-profile", "Depth profile", inner)
 
 
 def _profile_words(name: str, readings: Readings, threshold: float, several: bool) -> str:
@@ -132,7 +133,7 @@ def _each(
             body = drawn(f"{key}-{spot}", f"{caption}; the values are in the table below")
             panels += f'<div class="panel">{head}{body}{tables.hidden(as_table(one, caption))}</div>'
     inner = f'{controls}<div class="panels">{panels}</div><p>{escape(note)}</p>'
-    return _section(key, title, inner) if panels else None
+    return section(key, title, inner) if panels else None
 
 
 def _variances(scans: dict[str, Readings]) -> Section | None:
@@ -144,7 +145,7 @@ def _variances(scans: dict[str, Readings]) -> Section | None:
     for name, one in found.items():
         caption = f"Class variances{_of(name, scans)}"
         inner += tables.hidden(tables.by_place(one, both, [], caption), caption)
-    return _section("class-variances", "Class variances", inner)
+    return section("class-variances", "Class variances", inner)
 
 
 def _embedding(scans: dict[str, Readings]) -> Section | None:
@@ -187,7 +188,7 @@ def _cuts(scans: dict[str, Readings]) -> Section | None:
         inner += tables.hidden(
             tables.by_place(one, ["probe", *(f"cut_{cost}" for cost in known)], [], caption), caption
         )
-    return _section("cuts", "What a cut costs and saves", inner)
+    return section("cuts", "What a cut costs and saves", inner)
 
 
 def _training(scans: dict[str, Readings]) -> Section | None:
@@ -217,7 +218,7 @@ def _data(scans: dict[str, Readings], static: list[str]) -> Section:
     if static:
         links = "".join(f'<li><a href="{escape(_quoted(file))}">{escape(file)}</a></li>' for file in static)
         inner += tables.hidden(f"<ul>{links}</ul>", "Static figures (SVG)")
-    return _section("data", "Data", inner)
+    return section("data", "Data", inner)
 
 
 def _quoted(file: str) -> str:

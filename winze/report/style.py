@@ -6,6 +6,7 @@ no red or no green. Markers tell apart what a seventh colour would not.
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -101,12 +102,18 @@ def figure(width: float = WIDE, height: float = TALL) -> matplotlib.figure.Figur
 
 def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure so that the same readings give the same bytes: a fixed hash salt, no date, no version."""
+    Path(path).write_bytes(rendered(drawing, Path(path).suffix.removeprefix(".")))
+
+
+def rendered(drawing: matplotlib.figure.Figure, kind: str = "svg") -> bytes:
+    """The bytes of a figure's file, `svg` or `png`."""
     import matplotlib
 
-    kind = Path(path).suffix
-    metadata = {"Date": None, "Creator": None} if kind == ".svg" else {"Software": None}
+    metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
+    body = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none"}):
-        drawing.savefig(path, metadata=metadata, dpi=160)
+        drawing.savefig(body, format=kind, metadata=metadata, dpi=160)
+    return body.getvalue()
 
 
 def look(number: int, theme: Theme) -> dict[str, Any]:

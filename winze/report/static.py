@@ -1,0 +1,59 @@
+"""A page without scripts: sections of text, tables and figures in one file that opens anywhere."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from collections.abc import Callable, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from winze.report import style
+from winze.report.sections import Section, section
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+__all__ = ["Section", "picture", "section", "write_static"]
+
+
+def write_static(path: str | os.PathLike[str], title: str, subtitle: str, sections: Sequence[Section]) -> Path:
+    """Write the page; `subtitle` is HTML, `title` is not. Give its path."""
+    links = "".join(f'<li><a href="#{part.key}">{escape(part.title)}</a></li>' for part in sections)
+    fill = {
+        "title": escape(title),
+        "subtitle": subtitle,
+        "css": _asset("page.css"),
+        "navigation": f"<ul>{links}</ul>",
+        "sections": "\n".join(part.html for part in sections),
+    }
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        text = re.sub(r"\{\{(\w+)\}\}", lambda found: fill[found[1]], _asset("static.html"))
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def picture(draw: Callable[[str], matplotlib.figure.Figure], said: str) -> str:
+    """A figure in light and dark, each shown to those who ask for it; `said` is what it shows, in words."""
+    light, dark = (_data(style.rendered(draw(theme))) for theme in ("light", "dark"))
+    return (
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
+        f'<img src="{light}" alt="{escape(said)}"></picture>'
+    )
+
+
+def _data(svg: bytes) -> str:
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg).decode('ascii')}"
+
+
+def _asset(name: str) -> str:
+    return (files("winze.report") / name).read_text(encoding="utf-8")
