@@ -3,15 +3,51 @@
 from __future__ import annotations
 
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
+from typing import Any
+
+PAUSE = 0.5  # seconds between two words to a listener
+
+_listeners: list[Callable[[Any], Any]] = []
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far a training is, and how many samples it takes a second."""
+
+    text: str
+    done: int
+    total: int
+    rate: float
+
+
+@contextmanager
+def heard(listener: Callable[[Any], Any]) -> Iterator[None]:
+    """While open, what this process tells of its work goes to the listener."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell(word: Any) -> None:
+    """Say something to whoever listens."""
+    for listener in _listeners:
+        listener(word)
 
 
 class Bar:
-    """A progress bar over steps; `progress` None shows it on a terminal only."""
+    """A progress bar over steps; `progress` None shows it on a terminal only. Listeners hear of it either way."""
 
     def __init__(self, total: int, progress: bool | None, samples: int, done: int = 0, text: str = "training") -> None:
         self.shown = sys.stderr.isatty() if progress is None else progress
         self.total, self.samples, self.done, self.text = total, samples, done, text
+        self.began, self.first, self.told = time.monotonic(), done, 0.0
 
     def __enter__(self) -> Bar:
         if self.shown:
@@ -30,6 +66,11 @@ class Bar:
 
     def advance(self) -> None:
         """One step more."""
+        self.done += 1
+        if _listeners and (time.monotonic() - self.told > PAUSE or self.done == self.total):
+            self.told = time.monotonic()
+            rate = (self.done - self.first) * self.samples / max(self.told - self.began, 1e-9)
+            tell(Pace(self.text, self.done, self.total, rate))
         if self.shown:
             speed = self.bar.tasks[0].speed
             self.bar.update(

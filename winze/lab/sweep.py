@@ -1,0 +1,151 @@
+"""Many runs: one after the other, in processes side by side, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from winze.lab.crew import Crew, Here
+from winze.lab.display import Display
+from winze.lab.job import Job
+from winze.lab.mps import mps
+from winze.lab.on_ray import OnRay
+from winze.lab.perform import Workable, perform
+from winze.lab.processes import Processes
+from winze.lab.store import BusyError, Runs
+from winze.train import Hardware, HardwareError
+from winze.train.progress import tell
+
+Where = Literal["here", "processes", "ray"]
+PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run
+GPU = ("cuda", "gpu")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: the folder of its run, and what went wrong."""
+
+    job: Job
+    folder: Path
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job as it is sent to a worker."""
+
+    job: Job
+    root: Path
+    hardware: Hardware
+    recipe: Workable | None
+    patience: float
+
+
+def sweep(
+    jobs: Sequence[Job],
+    root: str | os.PathLike[str],
+    *,
+    jobs_at_once: int = 1,
+    on: Where = "here",
+    hardware: Hardware | None = None,
+    progress: bool | None = None,
+    recipe: Workable | None = None,
+) -> list[Outcome]:
+    """Do all jobs; those that are done already are left as they are, those that were killed go on.
+
+    `jobs_at_once`: so many processes, or so many on each GPU or machine of a Ray cluster. A job that fails does not
+    stop the others; a worker that dies costs another try. Jobs of equal content are one run. `recipe` None: the ones
+    that the jobs name.
+    """
+    hardware = Hardware() if hardware is None else hardware
+    _check(on, jobs_at_once, hardware)
+    runs = Runs(Path(root).absolute())
+    todo = [job for job in {job.key: job for job in jobs}.values() if not runs.is_done(job)]
+    errors: dict[str, str | None] = {}
+    with Display([str(job) for job in todo], progress) as display, crew_for(on, jobs_at_once, hardware, todo) as crew:
+        shared, patience = _shared(hardware, crew), PATIENCE if on == "ray" else 0.0
+        tasks = [Task(job, runs.root, shared, recipe, patience) for job in todo]
+        for done in crew.run(_perform, tasks, display.hear):
+            if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
+                raise done.error
+            job = todo[done.index]
+            errors[job.key] = _in_words(done.error) or _absent(runs, job)
+            display.end(done.index, errors[job.key])
+    return [Outcome(job, runs.folder(job), errors.get(job.key)) for job in jobs]
+
+
+@contextmanager
+def crew_for(on: Where, jobs_at_once: int, hardware: Hardware, todo: Sequence[object]) -> Iterator[Crew]:
+    """Those who do the jobs, no more than there are; none are called where there is nothing to do."""
+    if on == "here" or not todo:
+        yield Here()
+    elif on == "ray":
+        gpu = {"cpu": False, "auto": None}.get(hardware.accelerator, True)
+        with OnRay(jobs_at_once, gpu) as cluster:
+            yield cluster
+    else:
+        size = min(jobs_at_once, len(todo))
+        gpus = _gpus() if hardware.accelerator in ("auto", *GPU) else []
+        with mps(bool(gpus) and size > len(gpus)) as service:
+            seen = [service | {"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] if len(gpus) > 1 else [service]
+            with Processes(size, hardware.threads, seen) as processes:
+                yield processes
+
+
+def _perform(task: Task) -> None:
+    """What a worker does with a job."""
+    tell("begun")
+    give_up = time.monotonic() + task.patience
+    while True:
+        try:
+            perform(task.job, Runs(task.root), hardware=task.hardware, progress=False, recipe=task.recipe)
+            return
+        except BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.5)
+
+
+def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
+    if on not in ("here", "processes", "ray"):
+        raise ValueError(f'on is "here", "processes" or "ray", not {on!r}')
+    if jobs_at_once < 1:
+        raise ValueError(f"jobs at once must be at least 1, got {jobs_at_once}")
+    if on != "here" and _world() > 1:
+        raise ValueError("torchrun shares each run among its processes: leave --jobs and --on out")
+    if on != "ray" and hardware.accelerator in GPU and not torch.cuda.is_available():
+        raise HardwareError("no GPU: this machine has none that torch can use; leave --accelerator out, or say cpu")
+
+
+def _shared(hardware: Hardware, crew: Crew) -> Hardware:
+    """The hardware of one job: its share of the threads."""
+    threads = getattr(crew, "threads", None)
+    return hardware if hardware.threads is not None or threads is None else replace(hardware, threads=threads)
+
+
+def _absent(runs: Runs, job: Job) -> str | None:
+    if runs.is_done(job):
+        return None
+    return f"it was done, but {runs.folder(job)} is not here: all machines must see one disk, name it with --out"
+
+
+def _in_words(error: Exception | None) -> str | None:
+    return None if error is None else f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process sees, by the names that it sees them under."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = torch.cuda.device_count()
+    return named.split(",")[:count] if named else [str(i) for i in range(count)]
+
+
+def _world() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))
