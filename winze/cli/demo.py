@@ -96,7 +96,7 @@ def _parts() -> list[Part]:
 
     # the tunnel: the small version of the thesis's MLPs. Shortcuts: over seeds 0, 1, 2 the last rank is 20, 21, 24
     # plain and 5, 7, 6 decayed at these steps; at a third of them 42, 38, 43 and 6, 8, 6
-    steep = Training(epochs=150, batch=128, lr=0.05, momentum=0.9)
+    steep = Training(epochs=150, batch=128, lr=0.03, momentum=0.9)
     even = Training(epochs=60, batch=128, lr=3e-3, optimizer="adamw")
     return [
         Part("mlp8", "winze/mlp8x256", steep),

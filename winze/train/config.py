@@ -4,14 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal
 
 from winze.data import Augmentation
 
-Optimizer = Literal["sgd", "adam", "adamw", "nadam", "lars"]
-Schedule = Literal["constant", "cosine", "step"]
-Precision = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
-StepKind = Literal["auto", "plain", "graph", "compile"]
 CHOICES = {
     "optimizer": ("sgd", "adam", "adamw", "nadam", "lars"),
     "schedule": ("constant", "cosine", "step"),
@@ -37,7 +32,8 @@ class Training:
     """passes over the data"""
     batch: int = 128
     """samples a step, over all devices"""
-    optimizer: Optimizer = "sgd"
+    optimizer: str = "sgd"
+    """sgd, adam, adamw, nadam or lars"""
     lr: float = 0.1
     momentum: float = 0.0
     """of SGD and LARS"""
@@ -47,8 +43,8 @@ class Training:
     weight_decay: float = 0.0
     decay_vectors: bool = True
     """decay biases and norms too (timm does not)"""
-    schedule: Schedule = "constant"
-    per: Literal["epoch", "step"] = "step"
+    schedule: str = "constant"
+    per: str = "step"
     milestones: tuple[int, ...] = ()
     gamma: float = 0.1
     warmup: float = 0.0
@@ -60,12 +56,13 @@ class Training:
     ema: float | None = None
     smoothing: float = 0.0
     """label smoothing"""
-    temperature: float | Literal["norm"] = 1.0
+    temperature: float | str = 1.0
     """logits are divided by it in the loss"""
     augment: tuple[Augmentation, ...] = ()
     drop_last: bool = False
     """leave out the last, smaller batch of an epoch"""
-    precision: Precision = "32-true"
+    precision: str = "32-true"
+    """as Lightning Fabric names it: 32-true, bf16-mixed..."""
     channels_last: bool = False
     evaluate_every: int = 1
     """epochs between two looks at the test set, where there is one; the last epoch is always looked at"""
@@ -112,7 +109,7 @@ class Hardware:
     """more than one: start with torchrun --nproc-per-node N"""
     strategy: str = "auto"
     """ddp, fsdp..., as Lightning Fabric names them"""
-    step: StepKind = "auto"
+    step: str = "auto"
     deterministic: bool = False
     threads: int | None = None
     """of torch on the CPU; None leaves them as they are"""

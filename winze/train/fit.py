@@ -22,7 +22,7 @@ from winze.train.optimizers import CAPTURABLE, make_optimizer, set_rate
 from winze.train.place import HardwareError, make_fabric, switches
 from winze.train.progress import Bar
 from winze.train.schedules import learning_rate
-from winze.train.seeds import mix
+from winze.train.seeds import mix, seed_devices
 from winze.train.source import FromLoader, Loader, OnDevice, Source
 from winze.train.state import State
 from winze.train.steps import GraphStep, PlainStep
@@ -166,7 +166,7 @@ class _Loop:
         losses = torch.empty(self.source.steps, device=self.fabric.device)
         for i, (one, other) in enumerate(self.source.epoch(epoch)):
             step = start + i
-            torch.manual_seed(mix(self.seed, f"step {self.fabric.global_rank}", step))
+            seed_devices(mix(self.seed, f"step {self.fabric.global_rank}", step), self.fabric.device)
             set_rate(self.state.optimizer, rate(step))
             losses[i] = self.step(one, other)
             sizes.append(len(one))
