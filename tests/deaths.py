@@ -1,6 +1,9 @@
-"""A process that dies at a chosen moment, played in process: from then on nothing changes on the disk any more."""
+"""What a store must survive: a process that dies at a chosen moment (played in process: from then on nothing changes on
+the disk any more), and a disk that is full."""
 
 import os
+import shutil
+import subprocess
 from contextlib import contextmanager
 
 import pytest
@@ -75,3 +78,16 @@ def every_death(work, fresh):
             return
         yield place
         last += 1
+
+
+@contextmanager
+def small_disk(folder, size):
+    """A disk of its own of so many bytes; the test is skipped where this user may not mount one."""
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "winze-test", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("no right to mount a small disk")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)

@@ -144,3 +144,18 @@ def test_the_callback_asks_for_lightning_where_it_is_missing(monkeypatch):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(ImportError, match="pip install lightning"):
         winze.Watch(mlp(), rows(30)).callback()
+
+
+def test_a_watch_set_back_to_an_earlier_state_reads_on_from_there():
+    net, data = mlp(), rows(30, seed=1)
+    watch = winze.Watch(net, rows(30), every=2, measures=MEASURES)
+    start = copy.deepcopy(net)
+    train(net, watch, 3, data)
+    state, weights = copy.deepcopy(watch.state_dict()), copy.deepcopy(net.state_dict())
+    train(net, watch, 3, data)
+    other = winze.Watch(start, rows(30), every=2, measures=MEASURES)
+    start.load_state_dict(weights)
+    other.load_state_dict(state)
+    train(start, other, 3, data)
+    pandas.testing.assert_frame_equal(other.readings.table, watch.readings.table)
+    assert other.steps == 6

@@ -23,7 +23,7 @@ from winze.train import Checkpoints, Hardware, History, Objective, StoreError, T
 from winze.train.files import write_atomically
 from winze.train.seeds import mix
 
-PHASE = "phase.json"
+PHASES, PHASE = "phases", "phase.json"
 Rows = list[dict[str, Any]]
 
 
@@ -80,14 +80,14 @@ class Bench:
             preprocess=preprocess,
             objective=objective,
             hardware=self.hardware,
-            checkpoints=_Told(self.folder / name, lambda rows: self._tell({name: rows})),
+            checkpoints=_Told(self.folder / PHASES / name, lambda rows: self._tell({name: rows})),
             alternation=alternation,
             watch=watch,
             progress=self.progress,
         )
         self.phases[name] = history
         if self.writes:
-            Checkpoints(self.folder / name).prune(1)
+            Checkpoints(self.folder / PHASES / name).prune(1)
             self._tell({})
         seed_all(mix(self.seed, f"after {name}"))
         return history
@@ -103,7 +103,7 @@ class Bench:
         """Make sure that what is stored of a phase belongs to this very network and training."""
         shapes = {key: list(value.shape) for key, value in net.state_dict().items()}
         told = {"training": plain(training, "training"), "shapes": shapes}
-        path = self.folder / name / PHASE
+        path = self.folder / PHASES / name / PHASE
         if path.is_file():
             if json.loads(path.read_bytes()) != told:
                 raise StoreError(

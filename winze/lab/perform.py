@@ -11,12 +11,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
 
-from winze.lab.bench import PHASE, Bench
+from winze.lab.bench import PHASES, Bench
 from winze.lab.job import Job
 from winze.lab.machine import commit, device, versions
 from winze.lab.store import METRICS, Run, Runs, read
@@ -27,6 +27,7 @@ from winze.train.files import sha256, told_when_full
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
 
 
+@runtime_checkable
 class Workable(Protocol):
     """What `perform` wants of a recipe."""
 
@@ -50,6 +51,7 @@ def perform(
     """
     folder = runs.folder(job)
     if runs.is_done(job):
+        _tidy(folder)  # what a kill after its last word left
         return folder
     hardware = Hardware() if hardware is None else hardware
     work = (_named(job.recipe) if recipe is None else recipe).work
@@ -74,6 +76,7 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         with _alone(threads):
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress)
             work(job.config, bench)
+        _meet()
         with told_when_full(run.folder):
             bench.readings.save(run.folder)
     except Exception as error:
@@ -87,8 +90,7 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
     files = [name for name in (ROWS, ARRAYS, METRICS, *kept) if (run.folder / name).is_file()]
     hashes = {name: sha256(run.folder / name) for name in files}
     run.tell(status="done", error=None, seconds=seconds(), sha256=hashes)
-    for phase in run.folder.glob(f"*/{PHASE}"):
-        shutil.rmtree(phase.parent, ignore_errors=True)  # its checkpoints have done their service
+    _tidy(run.folder)
 
 
 def _begin(run: Run, hardware: Hardware, threads: int) -> None:
@@ -111,6 +113,11 @@ def _try_to_tell(run: Run, **facts: Any) -> None:
         run.tell(**facts)
 
 
+def _tidy(folder: Path) -> None:
+    """Remove the checkpoints of a finished run, which have done their service."""
+    shutil.rmtree(folder / PHASES, ignore_errors=True)
+
+
 def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
     """Work along with the process that writes, and write nothing."""
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
@@ -120,6 +127,13 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
         time.sleep(0.05)
     with _alone(told["threads"]):
         work(job.config, Bench(folder, job.seed, replace(hardware, threads=told["threads"]), progress, writes=False))
+    _meet()
+
+
+def _meet() -> None:
+    """Wait until every process of a run is here: none may still read what the first will tidy up."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
 
 
 def _rank() -> int:

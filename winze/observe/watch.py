@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from winze.observe.feed import Batch, Data, Feed, pair
 from winze.observe.passes import Reader, read_test, ridge_probes
 from winze.observe.places import Where, find_spots
 from winze.observe.store import Store
-from winze.readings import Readings
+from winze.readings import Readings, Row
 
 MEASURES = ("rank", "variance", "norm", "collapse", "probe", "cka", "weight_change")
 
@@ -111,6 +111,18 @@ class Watch:
         self._read_cka(now)
         self._read_weights(now)
         self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
+
+    def state_dict(self) -> dict[str, Any]:
+        """What was read so far, and what the next readings depend on, as tensors and plain values."""
+        weights = self._weights if "weight_change" in self._wanted else {}
+        return {"steps": self.steps, "rows": [astuple(row) for row in self.readings.rows], "weights": weights}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go back to where `state_dict` was taken."""
+        self.steps = state["steps"]
+        self.readings.rows[:] = [Row(*row) for row in state["rows"]]
+        for name, value in state["weights"].items():
+            self._weights[name].copy_(value)
 
     def save(self, folder: str | Path) -> None:
         """Store what was read so far."""

@@ -1,0 +1,91 @@
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+
+import pytest
+
+from winze.lab.job import Job, plain
+from winze.shape import DecayedIdentity
+from winze.train import Training
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+THREE = Training(3)
+
+
+@dataclass(frozen=True)
+class Config:
+    training: Training = THREE
+    rule: object = DecayedIdentity(0.6)
+    width: float = 1.0
+    names: tuple[str, ...] = ("a", "b")
+
+
+JOB = Job("tunnel/main", "cpu", "plain", 0, Config())
+
+
+def test_the_key_is_sixteen_hexadecimal_digits_and_stays_the_same():
+    assert len(JOB.key) == 16
+    assert int(JOB.key, 16) >= 0
+    assert JOB.key == Job("tunnel/main", "cpu", "plain", 0, Config()).key
+
+
+def test_the_key_does_not_depend_on_the_names_that_only_say_why_it_is_run():
+    assert replace(JOB, scale="gpu", arm="other").key == JOB.key
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        replace(JOB, recipe="tunnel/other"),
+        replace(JOB, seed=1),
+        replace(JOB, config=Config(width=2)),
+        replace(JOB, config=Config(Training(4))),
+        replace(JOB, config=Config(rule=DecayedIdentity(0.5))),
+        replace(JOB, config=Config(names=("b", "a"))),
+        replace(JOB, config=Config(rule=None)),
+    ],
+)
+def test_whatever_changes_the_work_changes_the_key(other):
+    assert other.key != JOB.key
+
+
+def test_a_key_once_given_is_given_for_ever():
+    assert Job("tunnel/main", "cpu", "plain", 3, DecayedIdentity(0.5)).key == "6d449ac57c873f0a"
+
+
+def test_a_whole_number_written_as_float_is_the_same_number():
+    assert replace(JOB, config=Config(width=1)).key == JOB.key
+
+
+def test_the_type_of_a_dataclass_is_part_of_it():
+    @dataclass(frozen=True)
+    class Twin:
+        alpha_min: float = 0.6
+
+    assert plain(Twin()) != plain(DecayedIdentity())
+    assert plain(DecayedIdentity()) == {"type": "DecayedIdentity", "alpha_min": 0.6}
+
+
+def test_plain_values_are_what_json_holds():
+    value = {"a": (1, 2.5), "b": MappingProxyType({"c": None}), "d": Path("x/y"), "e": Colour.RED, "f": float("inf")}
+    assert plain(value) == {"a": [1, 2.5], "b": {"c": None}, "d": "x/y", "e": "red", "f": "inf"}
+
+
+def test_true_is_not_one():
+    assert plain(True) is True
+
+
+@pytest.mark.parametrize("value", [print, object(), {1, 2}, Training, lambda: 0])
+def test_what_cannot_be_told_apart_by_its_content_is_refused_by_name(value):
+    with pytest.raises(ValueError, match=r"config\.rule is a"):
+        plain(Config(rule=value))
+
+
+def test_keys_that_are_no_text_are_refused():
+    with pytest.raises(ValueError, match="the key 1 is no text"):
+        plain({1: 2})
