@@ -8,7 +8,7 @@ from pathlib import Path
 from winze.train.progress import tell
 
 
-class Unpackable(Exception):
+class UnpackableError(Exception):
     """An error that pickle takes in and cannot give back."""
 
     def __init__(self, one, two):
@@ -23,7 +23,7 @@ def grumble(number):
     if number == 1:
         raise ValueError("one is not welcome")
     if number == 2:
-        raise Unpackable("two", "words")
+        raise UnpackableError("two", "words")
     return number
 
 

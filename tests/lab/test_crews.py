@@ -51,8 +51,8 @@ def test_the_first_error_is_raised_where_all_values_are_wanted(pair):
 
 def test_what_tasks_tell_is_heard_with_their_number(pair):
     for crew in (pair, Here()):
-        heard = []
-        ended(crew, crew_tasks.say, [5, 6, 7], lambda index, word: heard.append((index, word)))
+        heard: list[tuple] = []
+        ended(crew, crew_tasks.say, [5, 6, 7], lambda *words, heard=heard: heard.append(words))
         assert sorted(heard) == [(i, (i + 5, word)) for i in range(3) for word in ("first", "second")]
 
 

@@ -572,3 +572,17 @@ def test_native_networks_are_read_at_their_junctions():
     scan = winze.scan(net, rows(60, seed=1), data, batch=60)
     features = [pooled_of(net, f"blocks.{i}", data[0]) for i in range(4)]
     assert_reads_as_the_references(scan, features, data[1], 1e-5)
+
+
+def test_a_stream_that_does_not_know_its_length_has_probes_too():
+    class Stream:
+        def __init__(self, *batches):
+            self.batches = batches
+
+        def __iter__(self):
+            return iter(self.batches)
+
+    net, train, test = ResidualMLP(), rows(60), rows(40)
+    whole = winze.scan(net, train, test, measures=("probe",))
+    streamed = winze.scan(net, Stream(train), Stream(test), measures=("probe",))
+    assert np.array_equal(streamed.curve("probe"), whole.curve("probe"))

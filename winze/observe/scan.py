@@ -81,7 +81,7 @@ def scan(
     readings = Readings()
     scanner = Scanner(readings, reader, widths, probe, memory, seed)
     scanner.read(name, train_feed, test_feed, classes, wanted, embed)
-    notes = [*(train_feed.notes if train_feed else []), *test_feed.notes]
+    notes = [*(train_feed.notes if train_feed is not None else []), *test_feed.notes]
     samples = {name: _counts(train_feed, test_feed)}
     for other, (other_train, other_test) in (ood or {}).items():
         a, b, n = pair(other_train, other_test, other, batch, where)
@@ -160,7 +160,7 @@ class Scanner:
         for group in groups:
             reader = replace(self.reader, spots=[self.reader.spots[i] for i in group])
             widths = [self.widths[i] for i in group]
-            probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train else None
+            probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train is not None else None
             moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
             result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep)
             store.places(reader.spots, result, probes)
