@@ -243,6 +243,12 @@ def test_a_scan_prints_its_summary_and_the_path_of_the_report(capsys):
     assert "random weights" in shown.err
 
 
+@pytest.mark.parametrize("net", ["winze/vgg11x0.05", "winze/resnet20x0.25"])
+def test_a_network_for_pictures_takes_its_channels_from_the_data(net, elsewhere):
+    assert main(["scan", net, "--data", "digits[0-4]", "--out", "out", *SMALL]) == DONE
+    assert Readings.load(elsewhere / "out").conventions["spec"]["options"] == {"channels": 1}
+
+
 def test_a_second_scan_takes_the_place_of_the_first():
     for data in ("digits[0-4]", "digits[5-9]"):
         assert main(["scan", NET, "--data", data, "--out", "o", *SMALL]) == DONE

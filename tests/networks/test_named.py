@@ -6,7 +6,20 @@ import torch
 from torch import nn
 
 from winze import DecayedIdentity, junctions
-from winze.networks import MLP, NetworkError, ResidualMLP, build, describe, head_of, published
+from winze.networks import (
+    MLP,
+    VGG,
+    NetworkError,
+    ResidualMLP,
+    ResNet,
+    SpiralMLP,
+    build,
+    describe,
+    head_of,
+    options_for,
+    published,
+)
+from winze.networks.named import KNOWN
 
 FILE = """
 from dataclasses import dataclass
@@ -79,6 +92,45 @@ def test_a_residual_name_takes_its_norm_as_an_option():
     assert sum(isinstance(m, nn.LayerNorm) for m in net.modules()) == 3
 
 
+@pytest.mark.parametrize(
+    ("spec", "kind", "options"),
+    [
+        ("winze/vgg19x0.25", VGG, {"depth": 19, "width": 0.25}),
+        ("winze/vgg11", VGG, {"depth": 11}),
+        ("winze/resnet34x2", ResNet, {"depth": 34, "width": 2}),
+        ("winze/resnet20", ResNet, {"depth": 20}),
+        ("winze/spiral32x16", SpiralMLP, {"depth": 32, "width": 16}),
+    ],
+)
+def test_a_name_builds_what_its_class_does(spec, kind, options):
+    with torch.device("meta"):
+        named, made = build(spec, 7), kind(classes=7, **options)
+    assert isinstance(named, kind)
+    shapes = [{key: value.shape for key, value in net.state_dict().items()} for net in (named, made)]
+    assert shapes[0] == shapes[1]
+
+
+@pytest.mark.parametrize("spec", KNOWN)
+def test_every_name_that_errors_propose_can_be_built(spec):
+    with torch.device("meta"):
+        assert isinstance(build(spec, 5), nn.Module)
+
+
+@pytest.mark.parametrize(
+    "spec", ["winze/mlp3x8", "winze/spiral6x6", "winze/vgg11x0.1", "winze/resnet20", "test_resnet"]
+)
+def test_our_own_networks_take_samples_of_a_shape_by_their_options(spec):
+    shape = (1, 8, 8) if spec.startswith("winze") else (3, 32, 32)
+    net = build(spec, 5, **options_for(spec, shape)).eval()
+    assert net(torch.randn(2, *shape)).shape == (2, 5)
+
+
+def test_networks_for_pictures_do_not_take_points():
+    assert options_for("winze/spiral6x6", (2,)) == {"inputs": 2}
+    with pytest.raises(NetworkError, match=r"takes pictures.*not samples of shape \(2,\)"):
+        options_for("winze/vgg19", (2,))
+
+
 def test_a_function_in_a_file_makes_a_network(my_file):
     assert build(f"{my_file}:make_net").in_features == 3
 
@@ -134,6 +186,13 @@ def test_a_file_that_cannot_be_imported_is_named_with_its_line(tmp_path, text, s
         ("winze/mpl8", "did you mean winze/mlp8"),
         ("winze/mlp", "unknown network"),
         ("winze/mlp0", "depth must be at least 1"),
+        ("winze/mlp8x0.5", "a whole number of units"),
+        ("winze/vg19", "did you mean winze/vgg19"),
+        ("winze/vgg17", "depth of 11, 13, 16, 19, not 17"),
+        ("winze/resnet", "did you mean winze/resnet"),
+        ("winze/resnet50", "depth of 18, 20, 34, not 50"),
+        ("winze/vgg19x0", "positive factor"),
+        ("winze/", "a network is a timm name"),
         ("nowhere.py:make", "there is no such file"),
         ("nowhere.py", "names no function"),
         ("qqqqqqqqqqqqqq", "a network is a timm name"),
@@ -176,7 +235,8 @@ def test_our_own_networks_are_not_published():
 
 
 @pytest.mark.parametrize(
-    ("spec", "head"), [("resnet18", "fc"), ("torchvision/vgg11", "classifier.6"), ("winze/mlp2x4", "output")]
+    ("spec", "head"),
+    [("resnet18", "fc"), ("torchvision/vgg11", "classifier.6"), ("winze/mlp2x4", "output"), ("winze/vgg11", "output")],
 )
 def test_the_head_is_the_layer_that_gives_the_outputs(spec, head):
     with torch.device("meta"):

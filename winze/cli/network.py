@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,11 +62,11 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
 
 
 def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
-    """Our own networks take their number of inputs from the data."""
-    if not wish.spec.startswith("winze/"):
-        return {}
+    """Our own networks take their number of inputs or of channels from the data."""
+    from winze.networks import options_for
+
     shape = dataset.shape if wish.size is None or not dataset.pictures else (dataset.shape[0], wish.size, wish.size)
-    return {"inputs": prod(shape)}
+    return options_for(wish.spec, shape)
 
 
 def _built(wish: Wish, dataset: winze.data.Dataset, options: dict[str, Any]) -> tuple[torch.nn.Module, int | None]:

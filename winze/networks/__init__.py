@@ -1,21 +1,31 @@
 """Networks: our own, those of timm and torchvision by name, and weights from files."""
 
 from winze.networks.errors import NetworkError
+from winze.networks.heads import Heads, give_heads
 from winze.networks.mlp import MLP, ResidualMLP
-from winze.networks.named import SYNTAX, build, describe
+from winze.networks.named import SYNTAX, build, describe, options_for
 from winze.networks.published import Published, head_of, published
+from winze.networks.resnet import ResNet
+from winze.networks.spiral import SpiralMLP
+from winze.networks.vgg import VGG
 from winze.networks.weights import load_weights, read_weights
 
 __all__ = [
     "MLP",
     "SYNTAX",
+    "VGG",
+    "Heads",
     "NetworkError",
     "Published",
+    "ResNet",
     "ResidualMLP",
+    "SpiralMLP",
     "build",
     "describe",
+    "give_heads",
     "head_of",
     "load_weights",
+    "options_for",
     "published",
     "read_weights",
 ]

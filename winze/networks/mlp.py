@@ -8,6 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
+from winze.networks.start import check_sizes, started
 from winze.shape import Junction
 
 Norm = Literal["none", "layer", "batch"]
@@ -25,10 +26,10 @@ class MLP(nn.Module):
 
     def __init__(self, inputs: int = 3072, width: int = 1024, depth: int = 8, classes: int = 10) -> None:
         super().__init__()
-        _check(inputs=inputs, width=width, depth=depth, classes=classes)
+        check_sizes(inputs=inputs, width=width, depth=depth, classes=classes)
         sizes = [inputs] + [width] * depth
         self.layers = nn.Sequential(*(_layer(a, b) for a, b in pairwise(sizes)))
-        self.output = _linear(width, classes)
+        self.output = started(nn.Linear(width, classes))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.output(self.layers(x.flatten(1)))
@@ -47,12 +48,12 @@ class ResidualMLP(nn.Module):
         self, inputs: int = 3072, width: int = 1024, depth: int = 12, classes: int = 10, norm: Norm = "none"
     ) -> None:
         super().__init__()
-        _check(inputs=inputs, width=width, depth=depth, classes=classes)
+        check_sizes(inputs=inputs, width=width, depth=depth, classes=classes)
         if norm not in NORMS:
             raise NetworkError(f"norm is one of {', '.join(map(repr, NORMS))}, not {norm!r}")
         self.input = _layer(inputs, width)
         self.layers = nn.Sequential(*(Junction(_residual_branch(width, norm)) for _ in range(depth)))
-        self.output = _linear(width, classes)
+        self.output = started(nn.Linear(width, classes))
 
     def forward(self, x: Tensor) -> Tensor:
         return self.output(self.layers(self.input(x.flatten(1))))
@@ -64,17 +65,4 @@ def _residual_branch(width: int, norm: Norm) -> nn.Sequential:
 
 
 def _layer(inputs: int, width: int) -> nn.Sequential:
-    return nn.Sequential(_linear(inputs, width), nn.ReLU())
-
-
-def _linear(inputs: int, outputs: int) -> nn.Linear:
-    layer = nn.Linear(inputs, outputs)
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-    nn.init.zeros_(layer.bias)
-    return layer
-
-
-def _check(**sizes: int) -> None:
-    for name, size in sizes.items():
-        if size < 1:
-            raise NetworkError(f"{name} must be at least 1, got {size}")
+    return nn.Sequential(started(nn.Linear(inputs, width)), nn.ReLU())

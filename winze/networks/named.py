@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from math import prod
 from typing import Any
 
 from torch import nn
@@ -13,21 +14,31 @@ from winze import shape
 from winze.networks.errors import NetworkError, nearest, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.mlp import MLP, ResidualMLP
+from winze.networks.resnet import ResNet
+from winze.networks.spiral import SpiralMLP
+from winze.networks.vgg import VGG
 from winze.shape import Rule, rewire
 
 SYNTAX = (
-    "a network is a timm name (resnet18), torchvision/NAME, winze/mlp8 (8 layers; winze/mlp8x256: 256 wide; "
-    "winze/resmlp12: residual), or my_file.py:make_net"
+    "a network is a timm name (resnet18), torchvision/NAME, one of ours, or my_file.py:make_net; ours are winze/mlp8 "
+    "(8 layers; winze/mlp8x256: 256 wide), winze/resmlp12, winze/spiral6x6, and for small pictures winze/vgg11 to "
+    "vgg19 and winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels)"
 )
 Spec = str | Mapping[str, Any]
-OWN = {"mlp": MLP, "resmlp": ResidualMLP}
+OWN = {"mlp": MLP, "resmlp": ResidualMLP, "spiral": SpiralMLP, "vgg": VGG, "resnet": ResNet}
+FOR_PICTURES = ("vgg", "resnet")
+KNOWN = (
+    *("winze/mlp8", "winze/mlp12", "winze/mlp8x256", "winze/resmlp12", "winze/spiral6x6", "winze/spiral32x32"),
+    *(f"winze/vgg{depth}{wide}" for depth in (11, 13, 16, 19) for wide in ("", "x0.25", "x2")),
+    *(f"winze/resnet{depth}{wide}" for depth in (18, 20, 34) for wide in ("", "x0.25", "x2")),
+)
 
 
 def build(spec: Spec, classes: int | None = None, **options: Any) -> nn.Module:
     """Build a network by its name, with fresh weights and an output for `classes` (None: its own number).
 
         build("resnet18"), build("torchvision/vgg11_bn", 10), build("winze/mlp8x256", 5, inputs=64),
-        build("my_file.py:make_net")
+        build("winze/resnet18", 10, stem="thesis"), build("my_file.py:make_net")
 
     Options go to whatever makes the network. `pretrained=True` asks timm for its published weights, and torchvision
     for its default ones. What `describe` wrote down is built as it was.
@@ -69,16 +80,34 @@ def _rule(told: Mapping[str, Any]) -> Rule:
         raise NetworkError(f"rule {told['name']}: {one_line(error)}") from error
 
 
+def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    """The options by which one of our own networks takes samples of a shape; none for the networks of others.
+
+    >>> options_for("winze/mlp8", (1, 8, 8)), options_for("winze/vgg19", (3, 32, 32))
+    ({'inputs': 64}, {'channels': 3})
+    """
+    if not spec.startswith("winze/"):
+        return {}
+    if not spec.startswith(tuple(f"winze/{name}" for name in FOR_PICTURES)):
+        return {"inputs": prod(shape)}
+    if len(shape) != 3:
+        raise NetworkError(f"{spec} takes pictures (channel, height, width), not samples of shape {shape}")
+    return {"channels": shape[0]}
+
+
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
-    match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+))?", spec)
+    match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
-        hint = nearest(spec, ["winze/mlp8", "winze/mlp12", "winze/resmlp12", "winze/mlp8x256"])
-        raise NetworkError(f"unknown network {spec!r}{hint or '; there are winze/mlp8 and winze/resmlp12'}")
-    sizes = {"depth": int(match[2])} | ({"width": int(match[3])} if match[3] else {})
+        raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")
+    factor = match[1] in FOR_PICTURES
+    if match[3] and "." in match[3] and not factor:
+        raise NetworkError(f"{spec}: the width of {match[1]} is a whole number of units, not {match[3]}")
+    width = {} if match[3] is None else {"width": float(match[3]) if factor else int(match[3])}
     if kwargs.get("pretrained"):
         raise NetworkError(f"{spec} has no published weights")
     rest = {key: value for key, value in kwargs.items() if key != "pretrained"}
-    return _made(spec, OWN[match[1]], sizes | ({} if classes is None else {"classes": classes}) | rest)
+    sizes = {"depth": int(match[2])} | width | ({} if classes is None else {"classes": classes})
+    return _made(spec, OWN[match[1]], sizes | rest)
 
 
 def _torchvision(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:

@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 
 from winze.observe.places import Spot
 from winze.shape.example import Example
+from winze.shape.junction import Junction
 from winze.shape.survey import Record, Survey, survey, where
 from winze.shape.traced import PLAIN
 
@@ -48,6 +49,9 @@ def _cut(module: nn.Module, path: str, spot: Spot, seen: Survey) -> nn.Module:
         return module
     if isinstance(module, nn.Sequential):
         return _cut_sequence(module, path, spot, seen)
+    if isinstance(module, Junction):  # its branch and its shortcut take what it takes; subclasses add what follows
+        name, _, rest = path.partition(".")
+        return _cut(module.get_submodule(name), rest, spot, seen)
     record = seen.records.get(module)
     if record is None or record.reason or not len(record.graph.nodes):
         raise CutError(

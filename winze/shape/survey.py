@@ -39,7 +39,7 @@ class Record:
 
 @dataclass
 class Survey:
-    """What one run showed: a record for each module, and when each native junction was called and with what shape."""
+    """What one run showed: a record for each module; when each native junction was called, and its sum's shape."""
 
     records: dict[nn.Module, Record] = field(default_factory=dict)
     natives: dict[Junction, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
@@ -121,7 +121,8 @@ def _read(net: nn.Module, result: Survey) -> Iterator[None]:
     handles = []
     for module in net.modules():
         if isinstance(module, Junction):
-            handles.append(module.register_forward_pre_hook(_notice(result), with_kwargs=True))
+            handles.append(module.register_forward_pre_hook(_notice(result)))
+            handles.append(module.register_forward_hook(_measure(result)))
         elif _may_hold_sums(module):
             before[module] = vars(module).get("forward")
             vars(module)["forward"] = _reader(module, own_forward(module), result)
@@ -137,9 +138,16 @@ def _read(net: nn.Module, result: Survey) -> Iterator[None]:
 
 
 def _notice(result: Survey) -> Any:
-    def hook(junction: Junction, args: Any, kwargs: Any) -> None:
+    def hook(junction: Junction, args: Any) -> None:
         if junction not in result.natives:
-            result.natives[junction] = next_tick(), tuple(args[0].shape)
+            result.natives[junction] = next_tick(), ()
+
+    return hook
+
+
+def _measure(result: Survey) -> Any:
+    def hook(junction: Junction, args: Any, output: Any) -> None:
+        result.natives[junction] = result.natives[junction][0], tuple(output.shape)
 
     return hook
 

@@ -1,0 +1,38 @@
+"""Sizes that make sense, and how weights start."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+from torch import nn
+
+from winze.networks.errors import NetworkError
+
+Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+
+
+def started(layer: Layer) -> Layer:
+    """A layer with Kaiming's weights for ReLU and no bias yet; convolutions keep the scale of gradients."""
+    mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(layer, nn.Conv2d) else "fan_in"
+    nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="relu")
+    if layer.bias is not None:
+        nn.init.zeros_(layer.bias)
+    return layer
+
+
+def widened(channels: int, width: float) -> int:
+    """So many channels times a width factor, at least one."""
+    return max(1, round(channels * width))
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise where a size is below one."""
+    for name, size in sizes.items():
+        if size < 1:
+            raise NetworkError(f"{name} must be at least 1, got {size}")
+
+
+def check_width(width: float) -> None:
+    """Raise where a width factor is not positive."""
+    if not width > 0:
+        raise NetworkError(f"width is a positive factor on all channels, not {width}")
