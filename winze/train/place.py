@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ def make_fabric(hardware: Hardware, training: Training) -> Any:
         )
     if hardware.devices > 1 and hardware.devices != world:
         raise HardwareError(f"{hardware.devices} devices were asked for, torchrun started {world} processes")
+    logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets every GPU
     try:
         fabric = Fabric(
             accelerator=hardware.accelerator,

@@ -79,7 +79,7 @@ class GraphStep:
 
     def _capture(self, inputs: tuple[Tensor, Tensor]) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         """Warm up, put everything back as it was, and record one step without taking it."""
-        held = _Held(self.plain)
+        held, drawn = _Held(self.plain), torch.cuda.get_rng_state()
         stream = torch.cuda.Stream()
         stream.wait_stream(torch.cuda.current_stream())
         try:
@@ -95,6 +95,7 @@ class GraphStep:
         pool = next((known.pool() for known, _ in self._graphs.values()), None)
         with torch.cuda.graph(graph, pool=pool):
             loss = self.plain(*inputs)
+        torch.cuda.set_rng_state(drawn)  # the first replay draws what the plain step would
         return graph, loss
 
 
@@ -103,10 +104,10 @@ class _Held:
 
     def __init__(self, step: PlainStep) -> None:
         self.step = step
-        self.kept = {id(tensor): tensor.clone() for tensor in self._tensors()}
+        self.kept = {id(tensor): tensor.detach().clone() for tensor in self._tensors()}
 
     def _tensors(self) -> list[Tensor]:
-        own = [tensor.detach() for tensor in (*self.step.net.parameters(), *self.step.net.buffers())]
+        own = [*self.step.net.parameters(), *self.step.net.buffers()]
         states = (value for state in self.step.optimizer.state.values() for value in state.values())
         average = [] if self.step.average is None else list(self.step.average.weights.values())
         return [*own, *(value for value in states if isinstance(value, Tensor)), *average]
