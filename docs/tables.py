@@ -173,6 +173,38 @@ def said(row: dict[str, Any]) -> str:
     return f"{row['places']} places, {row['images']} images{pairs}"
 
 
+def verdicts(results: Path) -> str:
+    """One section a recipe: every claim with the paper's number, ours, and what it rests on."""
+    from winze.lab import recipes
+    from winze.lab.lines import lines
+    from winze.lab.results import stale
+
+    head = ["claim", "paper", "ours", "n", "scale", "machine", "seconds", "verdict", "departure"]
+    parts = []
+    for name, recipe in recipes().items():
+        told = [f"## `{name}`: {recipe.shows}\n", f"{recipe.system}. [{recipe.paper}]({recipe.url})\n"]
+        rows = [
+            [one.claim, one.paper, one.ours, one.n, one.scale, one.machine, one.seconds, one.word, one.departure]
+            for one in lines(recipe, results)
+        ]
+        told.append(table(head, rows))
+        if recipe.departures:
+            told.append("Departures of all scales: " + "; ".join(recipe.departures) + ".\n")
+        told += [
+            f"At scale {scale}: {'; '.join(one.departures)}.\n"
+            for scale, one in recipe.scales.items()
+            if one.departures
+        ]
+        old = stale(recipe, results)
+        if old:
+            told.append(f"{len(old)} runs of earlier settings are kept and not counted here.\n")
+        parts.append("\n".join(told))
+    return "\n" + "\n".join(parts) + "\n"
+
+
+FROM_FOLDER: dict[str, Callable[[Path], str]] = {"verdicts": verdicts}
+"""Tables made of several files of results/."""
+
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach": reach,
     "reach.sources": reach_sources,
@@ -186,6 +218,8 @@ def refresh(text: str, results: Path) -> str:
 
     def fill(block: re.Match[str]) -> str:
         opening, name, _, closing = block.groups()
+        if name in FROM_FOLDER:
+            return opening + FROM_FOLDER[name](results) + closing
         if name not in TABLES:
             raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
         source = results / f"{name.split('.')[0]}.json"

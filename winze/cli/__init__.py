@@ -18,6 +18,7 @@ from winze.cli.compare import Compare
 from winze.cli.data import Data
 from winze.cli.demo import Demo
 from winze.cli.junctions import Junctions
+from winze.cli.listing import List
 from winze.cli.report import Report
 from winze.cli.scan import Scan
 from winze.cli.truncate import Truncate
@@ -41,6 +42,7 @@ VERBS: dict[str, type[Verb]] = {
     "report": Report,
     "data": Data,
     "junctions": Junctions,
+    "list": List,
 }
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from winze.lab.claims import Claim, Quantity, Runs
 from winze.lab.recipe import Draw, Recipe
-from winze.lab.verdicts import Verdict, tally
+from winze.lab.verdicts import BORNE_OUT, NOT_BORNE_OUT, NOT_ENOUGH, NOT_RUN, Verdict, tally
 from winze.readings import Readings, ReadingsError
 from winze.report import style
 from winze.report.arms import arm_profiles
@@ -24,9 +24,11 @@ from winze.report.tables import conventions_table, hidden, table
 HOW = (
     "A claim is borne out where the 95 % interval over seeds lies wholly where it says, not borne out where it lies "
     "wholly elsewhere, and below three seeds nothing is certain. Intervals of differences are Student's t on "
-    "differences paired by seed, d is their mean over their deviation; the start of a tunnel is that of the mean "
-    "curve, with seeds and, where each sample's answer was kept, test samples drawn again."
+    "differences paired by seed, d is their mean over their deviation (of a level: of its distance from the claimed "
+    "one); the start of a tunnel is that of the mean curve, with seeds and, where each sample's answer was kept, test "
+    "samples drawn again."
 )
+MARKS = {BORNE_OUT: "✓", NOT_BORNE_OUT: "✗", NOT_ENOUGH: "?", NOT_RUN: "–"}
 
 
 def write_report(recipe: Recipe, scale: str, runs: Runs, file: str | os.PathLike[str]) -> Path:
@@ -47,13 +49,16 @@ def write_report(recipe: Recipe, scale: str, runs: Runs, file: str | os.PathLike
 
 
 def _verdicts(recipe: Recipe, scale: str, verdicts: Sequence[tuple[Claim, Verdict]]) -> Section:
+    heads = ["claim", "verdict", "paper", "here", "effect d", "departure"]
     rows = [
-        [claim.text, one.word, str(claim.paper), one.sentence, _count(one), _effect(one), claim.departure_at(scale)]
+        [claim.text, f"{MARKS[one.word]} {one.word}", str(claim.paper), one.sentence, _effect(one), departure]
         for claim, one in verdicts
+        for departure in [claim.departure_at(scale)]
     ]
-    heads = ["claim", "verdict", "paper", "here", "seeds", "d", "departure"]
+    if not any(row[-1] for row in rows):
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
     said = f"Claims of {recipe.name} at scale {scale}"
-    return section("verdicts", "Verdicts", table(said, heads, rows, kind="words") + f"<p>{escape(HOW)}</p>")
+    return section("verdicts", "Verdicts", table(said, heads, rows, kind="verdicts") + f"<p>{escape(HOW)}</p>")
 
 
 def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
@@ -108,10 +113,6 @@ def _conventions(runs: Runs) -> Section | None:
     if not first:
         return None
     return section("conventions", "Conventions", hidden(conventions_table(first), "Of each arm's first seed"))
-
-
-def _count(verdict: Verdict) -> str:
-    return str(verdict.n) if verdict.n else "–"
 
 
 def _effect(verdict: Verdict) -> str:

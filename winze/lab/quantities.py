@@ -81,6 +81,21 @@ class At(Number):
 
 
 @dataclass(frozen=True)
+class Hidden(Number):
+    """A measure at the last place before the network's output: logits have no more rank than there are classes."""
+
+    measure: str
+    data: str | None = None
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        return At(self.measure, _hidden(readings)[-1], self.data)(readings)
+
+
+@dataclass(frozen=True)
 class Over(Number):
     """One number of a whole curve over depth, such as its highest value."""
 
@@ -136,6 +151,24 @@ class TunnelLayer(Number):
 
 
 @dataclass(frozen=True)
+class KeptInTunnel(Number):
+    """The lowest probe of the tunnel's hidden layers, as a share of the network's own accuracy."""
+
+    threshold: float = 0.95
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("probe", "accuracy")
+
+    def __call__(self, readings: Readings) -> float:
+        found = mean_tunnel([readings], self.threshold, resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        inside = [spot for spot in _hidden(readings) if spot >= found.start.index]
+        return float(np.nanmin(_curve(readings, "probe", None)[inside])) / found.reference
+
+
+@dataclass(frozen=True)
 class _Pair(Number):
     left: Number
     right: Number
@@ -163,14 +196,19 @@ def last(measure: str, data: str | None = None) -> Number:
     return At(measure, -1, data)
 
 
+def hidden(measure: str, data: str | None = None) -> Number:
+    """A measure at the last place before the output."""
+    return Hidden(measure, data)
+
+
 def best(measure: str, data: str | None = None) -> Number:
     """The highest value over depth."""
     return Over(measure, np.nanmax, data)
 
 
 def drop(measure: str, data: str | None = None) -> Number:
-    """How much of the best value is gone at the last place: max - last."""
-    return best(measure, data) - last(measure, data)
+    """How much of the best value is gone at the last place before the output: max - hidden."""
+    return best(measure, data) - hidden(measure, data)
 
 
 def _ratio(left: float, right: float) -> float:
@@ -193,6 +231,13 @@ def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
     if not facts.at(readings, measure, name):
         raise ReadingsError(_unread(readings, measure, data))
     return facts.column(readings, measure, name)
+
+
+def _hidden(readings: Readings) -> list[int]:
+    """The positions of all places but the network's output, which is its last layer by number."""
+    count, numbers = readings.conventions.get("layer_count"), layer_numbers(readings)
+    places = facts.places(readings)
+    return [spot for spot, place in enumerate(places) if count is None or numbers[place.index] < count] or [-1]
 
 
 def _unread(readings: Readings, measure: str, data: str | None) -> str:

@@ -101,6 +101,19 @@ def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept
     return [one for one in kept if not any(same_settings(one.config, config) for config in configs)]
 
 
+def finished(recipe: Recipe, root: str | os.PathLike[str] = "runs") -> dict[str, dict[str, dict[int, Readings]]]:
+    """The readings of a recipe's finished runs in a folder of runs, by scale, arm and seed."""
+    done = {one.key: one for one in store.Runs(root).all() if one.status == "done" and one.recipe == recipe.name}
+    seeds = sorted({one.seed for one in done.values() if one.seed is not None})
+    found: dict[str, dict[str, dict[int, Readings]]] = {}
+    for scale in recipe.scales:
+        for job in recipe.jobs(scale, seeds=seeds):
+            if job.key in done:
+                read = Readings.load(done[job.key].folder)
+                found.setdefault(scale, {}).setdefault(job.arm, {})[job.seed] = read
+    return found
+
+
 def readings_of(runs: Mapping[str, Mapping[int, Kept]]) -> dict[str, dict[int, Readings]]:
     """The readings alone, by arm and seed, as claims are judged by."""
     return {arm: {seed: one.readings for seed, one in sorted(seeds.items())} for arm, seeds in runs.items()}

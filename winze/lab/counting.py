@@ -1,0 +1,49 @@
+"""Papers number layers; scans number places. This is the map from one to the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch import nn
+from torch.nn.modules.conv import _ConvNd
+
+from winze.shape import Junction
+
+WITHOUT, WITH = "without projections", "with projections"
+
+
+def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
+    """Each place's number of convolutions and linear layers so far, without projections on shortcuts and with them.
+
+    The first place of a plain network has number 1; block k of a ResNet with one convolution as its stem has 2k + 1.
+    Where no shortcut has a projection, both countings are one.
+    """
+    order = list(net.named_modules())
+    aside = {
+        module
+        for one in net.modules()
+        if isinstance(one, Junction) and one.shortcut
+        for module in one.shortcut.modules()
+    }
+    found: dict[str, list[int]] = {WITHOUT: [], WITH: []}
+    for place in places:
+        end = _end(order, place)
+        layers = [module for _, module in order[: end + 1] if isinstance(module, _ConvNd | nn.Linear)]
+        found[WITH].append(len(layers))
+        found[WITHOUT].append(sum(module not in aside for module in layers))
+    return found if found[WITH] != found[WITHOUT] else {WITHOUT: found[WITHOUT]}
+
+
+def layer_count(net: nn.Module) -> int:
+    """All convolutions and linear layers but the projections: 34 of a ResNet-34, 19 of a VGG-19."""
+    last = [name for name, module in net.named_modules() if isinstance(module, _ConvNd | nn.Linear)][-1]
+    return countings(net, [last])[WITHOUT][0]
+
+
+def _end(order: Sequence[tuple[str, nn.Module]], place: str) -> int:
+    """The last module at or inside a place; the second call of a module, `relu:2`, stands where the module does."""
+    name = place.split(":")[0]
+    inside = [spot for spot, (one, _) in enumerate(order) if one == name or one.startswith(f"{name}.")]
+    if not inside:
+        raise ValueError(f"the network has no module {name!r}")
+    return inside[-1]

@@ -1,0 +1,142 @@
+"""What most recipes do: train a network on some data, then read it at every depth, on this data and on others.
+
+def work(config: Study, bench: Bench) -> None:
+    read(config, bench, train(config, bench))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from winze.data import Batches, Dataset, MissingDataError, Preprocess, load
+from winze.lab.bench import Bench
+from winze.lab.counting import countings, layer_count
+from winze.networks import build, describe, options_for
+from winze.observe import Scan, scan
+from winze.shape import Alternation, Rule
+from winze.train import History, Training
+from winze.train.seeds import mix
+
+Fed = tuple[Tensor, Tensor] | Batches
+MOST = 2 << 30  # bytes of preprocessed pictures held at once; beyond, they are made batch by batch
+AT_ONCE = 4 << 30, 32 << 30  # bytes that a scan may hold, on a CPU and on a GPU
+
+
+@dataclass(frozen=True)
+class Study:
+    """One network, the data it learns, and how it is read. A recipe's config is this, or a subclass with more fields.
+
+    `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
+    every place is probed; those not at hand are left out, and the readings say so. `size` brings all pictures to
+    squares of so many pixels.
+    """
+
+    network: str
+    data: str
+    training: Training
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rule: Rule | None = None
+    ood: tuple[str, ...] = ()
+    size: int | None = None
+    limit: int | None = None
+    places: Literal["blocks", "layers"] = "layers"
+    measures: tuple[str, ...] = ("probe", "rank")
+    probe: Literal["ridge", "adam"] = "ridge"
+    pool: Literal["mean", "flatten", "token"] | int = "mean"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A network that has learnt its data, and how pictures go into it."""
+
+    net: nn.Module
+    dataset: Dataset
+    preprocess: Preprocess | None
+    history: History
+
+
+def train(study: Study, bench: Bench, name: str = "train") -> Trained:
+    """Build the network and train it; its weights are kept in the run's folder."""
+    dataset = load(study.data, limit=study.limit, size=study.size, download=False)
+    preprocess = Preprocess.of(dataset) if dataset.pictures else None
+    options = {**options_for(study.network, dataset.shape), **study.options}
+    spec = describe(study.network, len(dataset.classes), study.rule, **options)
+    net = build(spec)
+    staged = study.rule is not None and study.rule.staged
+    rows, seed = study.training.batch, mix(bench.seed, "alternation")
+    history = bench.train(
+        net,
+        dataset,
+        study.training,
+        name=name,
+        preprocess=preprocess,
+        alternation=Alternation(net, rows=rows, seed=seed) if staged else None,
+    )
+    bench.keep(net, spec)
+    return Trained(net, dataset, preprocess, history)
+
+
+def read(study: Study, bench: Bench, trained: Trained) -> Scan | None:
+    """Scan the network and add what was read to the run's readings; None in a process that only works along."""
+    if not bench.writes:
+        return None
+    net = trained.net.eval()
+    device = next(net.parameters()).device
+    others, absent = _others(study)
+
+    def fed(one: Dataset) -> tuple[Fed, Fed]:
+        return _fed(one.train, trained.preprocess, device), _fed(one.test, trained.preprocess, device)
+
+    found = scan(
+        net,
+        *fed(trained.dataset),
+        ood={one.name: fed(one) for one in others},
+        places="layers" if study.places == "layers" else None,
+        measures=study.measures,
+        probe=study.probe,
+        pool=study.pool,
+        name=study.data,
+        memory=AT_ONCE[device.type == "cuda"],
+        progress=bench.progress,
+    )
+    told = found.readings.conventions
+    told["network"] = study.network
+    told["preprocess"] = None if trained.preprocess is None else trained.preprocess.to_dict()
+    told["classes"] = list(trained.dataset.classes)
+    told["layers"] = countings(net, told["places"])
+    told["layer_count"] = layer_count(net)
+    told["not_run"] = absent
+    told["notes"] += [f"{one.name}: {note}" for one in (trained.dataset, *others) for note in one.notes]
+    for fact in ("seconds", "device", "versions"):  # run.json has them; without them equal runs have equal readings
+        told.pop(fact)
+    bench.readings.extend(found.readings)
+    if trained.history.metrics:
+        bench.readings.add("loss", trained.history.losses[-1], data=study.data, split="train")
+    return found
+
+
+def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
+    """The other sets that are at hand, and why the rest is not."""
+    found, absent = [], {}
+    for name in study.ood:
+        try:
+            found.append(load(name, limit=study.limit, size=study.size, download=False))
+        except MissingDataError as error:
+            absent[name] = str(error)
+    return found, absent
+
+
+def _fed(part: tuple[Tensor, Tensor], preprocess: Preprocess | None, device: torch.device) -> Fed:
+    """Samples and labels ready to go in: all at once, which probes that learn in random order want, or by batch."""
+    images, labels = part
+    if preprocess is None:
+        return images.to(device), labels
+    one = preprocess(images[:1])
+    if one.element_size() * one.numel() * len(images) > MOST:
+        return Batches(images, labels, preprocess=preprocess, device=device)
+    return preprocess(images.to(device)), labels

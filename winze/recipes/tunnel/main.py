@@ -1,0 +1,223 @@
+"""Where the tunnel starts: probes and ranks at every layer of MLPs, VGG-19 and ResNet-34 (table 5.2.1, figure 5.2.1).
+
+    winze run tunnel/main --scale cpu    # MLP-4 and MLP-8 on digits, minutes on 2 cores
+    winze run tunnel/main --scale gpu    # MLP-12, VGG-19, ResNet-34 on CIFAR-10, 3 seeds
+
+The first layers (the extractor) make classes linearly separable; the rest (the tunnel) adds no accuracy, presses the
+features down to a rank of about the number of classes, and harms them for other data.
+
+Layers are numbered as convolutions and linear layers, without the projections of ResNets, whose block k is then layer
+2k + 1 (of 34). The number with projections, under which the end of the third stage is 29, where the thesis sees a
+spike, is kept and told beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from winze.data import Flip, PadCrop
+from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
+from winze.lab.bench import Bench
+from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
+from winze.lab.study import Study, read, train
+from winze.readings import Array, ReadingsError
+from winze.train import Training
+
+# ten classes drawn once with seed 0, since the thesis does not say which it drew
+TEN_OF_CIFAR100 = f"cifar100[{','.join(map(str, np.random.default_rng(0).permutation(100)[:10]))}]"
+
+MLP = Training(epochs=1000, batch=128, lr=0.05, evaluate_every=10, checkpoint_every=10)
+VGG = Training(
+    epochs=160,
+    batch=128,
+    lr=0.1,
+    momentum=0.9,
+    weight_decay=1e-4,
+    schedule="step",
+    milestones=(80, 120),
+    per="epoch",
+    augment=(PadCrop(4), Flip()),
+    evaluate_every=10,
+    checkpoint_every=10,
+)
+RESNET = replace(VGG, epochs=164, milestones=(82, 123))
+SMALL = Training(epochs=150, batch=128, lr=0.05, momentum=0.9, evaluate_every=50, checkpoint_every=25)
+
+mlp12 = {"network": "winze/mlp12", "training": MLP}
+vgg19 = {"network": "winze/vgg19", "training": VGG}
+resnet34 = {"network": "winze/resnet34", "options": {"stem": "thesis"}, "places": "blocks", "training": RESNET}
+cifar100 = {"data": "cifar100", "ood": ("cifar10",)}
+cinic10 = {"data": "cinic10", "ood": (TEN_OF_CIFAR100,)}
+
+START = {  # table 5.2.1: the layer at which probes reach 95 % and 98 % of the network's accuracy
+    "mlp12": ("MLP-12 on CIFAR-10", 4, 5),
+    "vgg19": ("VGG-19 on CIFAR-10", 8, 8),
+    "resnet34": ("ResNet-34 on CIFAR-10", 20, 29),
+    "mlp12_cifar100": ("MLP-12 on CIFAR-100", 7, 7),
+    "vgg19_cifar100": ("VGG-19 on CIFAR-100", 8, 8),
+    "resnet34_cifar100": ("ResNet-34 on CIFAR-100", 29, 30),
+    "vgg19_cinic10": ("VGG-19 on CINIC-10", 7, 7),
+    "resnet34_cinic10": ("ResNet-34 on CINIC-10", 17, 17),
+}
+NAMES = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
+BIG = ("mlp12", "vgg19", "resnet34")
+STAND_IN = "10 classes of Tiny-ImageNet (500 test images) stand in for 10 of CIFAR-100"
+OTHER_DIGITS = "digits 0-4 and 5-9 stand in for CIFAR-10 and CIFAR-100"
+
+
+def work(config: Study, bench: Bench) -> None:
+    """Train one network and read it at every layer."""
+    read(config, bench, train(config, bench))
+
+
+def spike(ranks: Array) -> float:
+    """How far the rank at the end of ResNet-34's third stage, its block 13, stands above both neighbours."""
+    if len(ranks) != 16:
+        raise ReadingsError(f"ResNet-34 has 16 blocks, not {len(ranks)}")
+    return float(ranks[12] - max(ranks[11], ranks[13]))
+
+
+recipe = Recipe(
+    name="tunnel/main",
+    system="S8",
+    shows="deep layers add no accuracy, lower the rank to about the number of classes, and harm other data",
+    paper="The Tunnel Effect: Building Data Representations in Deep Neural Networks (NeurIPS 2023); thesis, chapter 5",
+    url="https://arxiv.org/abs/2305.19753",
+    arms={
+        "mlp4": {"network": "winze/mlp4x256"},
+        "mlp8": {"network": "winze/mlp8x256"},
+        "mlp12": mlp12,
+        "vgg19": vgg19,
+        "resnet34": resnet34,
+        "mlp12_cifar100": mlp12 | cifar100,
+        "vgg19_cifar100": vgg19 | cifar100,
+        "resnet34_cifar100": resnet34 | cifar100,
+        "vgg19_cinic10": vgg19 | cinic10,
+        "resnet34_cinic10": resnet34 | cinic10,
+    },
+    scales={
+        "smoke": Scale(
+            Study("winze/mlp8x256", "digits[0-4]", replace(SMALL, epochs=4), ood=("digits[5-9]",), limit=300),
+            seeds=(0,),
+            arms=("mlp4", "mlp8"),
+            departures=(OTHER_DIGITS, "4 epochs on 300 samples"),
+        ),
+        "cpu": Scale(
+            Study("winze/mlp8x256", "digits[0-4]", SMALL, ood=("digits[5-9]",)),
+            seeds=(0, 1, 2),
+            arms=("mlp4", "mlp8"),
+            departures=(OTHER_DIGITS, "MLPs of 4 and 8 layers, 256 wide, with momentum .9, for 150 epochs"),
+        ),
+        "gpu": Scale(
+            Study("winze/vgg19", "cifar10", VGG, ood=("tinyimagenet",), size=32),
+            seeds=(0, 1, 2),
+            arms=BIG,
+            changes={
+                "mlp12": {"training.epochs": 200},
+                "vgg19": {"training.precision": "bf16-mixed", "training.channels_last": True},
+                "resnet34": {"training.precision": "bf16-mixed", "training.channels_last": True},
+            },
+            departures=(
+                STAND_IN,
+                "MLP-12 for 200 epochs instead of 1000",
+                "VGG-19 and ResNet-34 in bf16",
+                "ridge probes on features averaged over positions, instead of Adam on all of them",
+            ),
+        ),
+        "paper": Scale(
+            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), size=32, probe="adam", pool="flatten"),
+            seeds=(0, 1, 2),
+            arms=tuple(START),
+        ),
+    },
+    work=work,
+    quantities={
+        "accuracy": Whole("accuracy"),
+        "tunnel_start": TunnelLayer(0.95),
+        "accuracy_kept_in_tunnel": KeptInTunnel(0.95),
+        "rank_at_the_end": hidden("numerical_rank"),
+        "rank_at_the_end_over_first": hidden("numerical_rank") / first("numerical_rank"),
+        "rank_spike": Over("numerical_rank", spike),
+        "other_data_lost_at_the_end": drop("probe", OOD),
+        "other_data_peak_after_start": PeakLayer("probe", OOD) - TunnelLayer(0.95),
+    },
+    claims=(
+        *(
+            Claim(
+                f"the tunnel of {name} starts at layer {layer} ({threshold:.0%} of the accuracy)",
+                tunnel_at(arm, threshold, layer, within=2),
+                paper=layer,
+            )
+            for arm, (name, *layers) in START.items()
+            for threshold, layer in zip((0.95, 0.98), layers, strict=True)
+        ),
+        Claim("the first three layers of MLP-8 are its extractor", at_most("tunnel_start", "mlp8", 3), paper="about 4"),
+        *(
+            Claim(
+                f"the tunnel of {NAMES[arm]} keeps the accuracy that its start has reached",
+                at_least("accuracy_kept_in_tunnel", arm, 0.95),
+                paper="saturates",
+            )
+            for arm in NAMES
+        ),
+        *(
+            Claim(
+                f"the rank collapses to about the number of classes in {NAMES[arm]} (at most twice as many)",
+                at_most("rank_at_the_end", arm, 2 * classes),
+                paper=f"about {classes}",
+            )
+            for arm, classes in {"mlp8": 5, "mlp12": 10, "vgg19": 10}.items()
+        ),
+        Claim(
+            "the rank of MLP-8 falls to less than a third from its first to its last layer",
+            at_most("rank_at_the_end_over_first", "mlp8", 1 / 3),
+            paper="collapses",
+        ),
+        Claim(
+            "the rank at the end of ResNet-34 stays higher than that of VGG-19",
+            higher("rank_at_the_end", "resnet34", than="vgg19"),
+            paper="higher",
+        ),
+        Claim(
+            "the rank of ResNet-34 has a spike at layer 29, the end of its penultimate stage",
+            at_least("rank_spike", "resnet34", 1),
+            paper="spike at 29",
+            departure="29 with projections is 27 without",
+        ),
+        *(
+            Claim(
+                f"features of {NAMES[arm]} for other data get worse in the tunnel (by 5 points or more)",
+                at_least("other_data_lost_at_the_end", arm, 0.05),
+                paper="falls",
+                departure={"gpu": STAND_IN} if arm in BIG else {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS},
+            )
+            for arm in NAMES
+        ),
+        Claim(
+            "a deeper network loses more on other data than a shallow one",
+            higher("other_data_lost_at_the_end", "mlp8", than="mlp4"),
+            paper="longer tunnel, larger fall",
+            departure={"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS},
+        ),
+        *(
+            Claim(
+                f"features of {NAMES[arm]} serve other data best where the tunnel begins (within two layers after)",
+                at_most("other_data_peak_after_start", arm, 2),
+                paper="peak at the entry",
+                departure={"gpu": STAND_IN},
+            )
+            for arm in BIG
+        ),
+    ),
+    departures=(
+        "VGG has batch norm and a 512-512-C classifier, since its rate of .1 needs it; the thesis does not say",
+        "VGG and ResNet learn on pictures padded by 4 and cropped, and flipped; MLPs on pictures as they are",
+        "the reference accuracy of a tunnel is the network's own; layer numbers are compared within two",
+        "the thesis does not say how it counts layers of ResNets: here convolutions and linear layers without "
+        "projections; the number with projections is told beside it",
+        "other data is normalised as the network's own data is",
+    ),
+    measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss", "correct/*"),
+)
