@@ -10,6 +10,7 @@ from winze.data.loading import load
 from winze.data.patterns import Squares, with_squares
 from winze.data.pixels import channel_statistics
 from winze.data.preprocess import Preprocess
+from winze.data.stream import FolderStream
 from winze.data.tasks import Task, split_classes, subset
 from winze.data.toy import spiral
 
@@ -23,6 +24,7 @@ __all__ = [
     "DataError",
     "Dataset",
     "Flip",
+    "FolderStream",
     "Listing",
     "MissingDataError",
     "Noise",

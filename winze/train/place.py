@@ -32,6 +32,7 @@ def make_fabric(hardware: Hardware, training: Training) -> Any:
         )
     if hardware.devices > 1 and hardware.devices != world:
         raise HardwareError(f"{hardware.devices} devices were asked for, torchrun started {world} processes")
+    precision: Any = training.precision
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets every GPU
     try:
         fabric = Fabric(
@@ -39,7 +40,7 @@ def make_fabric(hardware: Hardware, training: Training) -> Any:
             devices=local,
             num_nodes=max(1, world // local),
             strategy=hardware.strategy,
-            precision=training.precision,
+            precision=precision,
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise HardwareError(f"Lightning Fabric refuses these devices: {error}") from error
