@@ -53,7 +53,7 @@ class Display:
                 pace=f"{word.rate:,.0f} samples/s",
             )
 
-    def end(self, index: int, error: str | None) -> None:
+    def end(self, index: int, error: Exception | None) -> None:
         """The run of that number is done, or has failed."""
         if not self.shown:
             return

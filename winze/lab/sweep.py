@@ -20,7 +20,8 @@ from winze.lab.on_ray import OnRay
 from winze.lab.perform import Workable, perform
 from winze.lab.processes import Processes
 from winze.lab.store import BusyError, Runs
-from winze.train import Hardware, HardwareError
+from winze.train import Hardware, StoreError
+from winze.train.place import check_hardware
 from winze.train.progress import tell
 
 Where = Literal["here", "processes", "ray"]
@@ -34,7 +35,7 @@ class Outcome:
 
     job: Job
     folder: Path
-    error: str | None = None
+    error: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -68,15 +69,15 @@ def sweep(
     _check(on, jobs_at_once, hardware)
     runs = Runs(Path(root).absolute())
     todo = [job for job in {job.key: job for job in jobs}.values() if not runs.is_done(job)]
-    errors: dict[str, str | None] = {}
+    errors: dict[str, Exception | None] = {}
     with Display([str(job) for job in todo], progress) as display, crew_for(on, jobs_at_once, hardware, todo) as crew:
         shared, patience = _shared(hardware, crew), PATIENCE if on == "ray" else 0.0
         tasks = [Task(job, runs.root, shared, recipe, patience) for job in todo]
-        for done in crew.run(_perform, tasks, display.hear):
+        for done in crew.run(_perform, tasks, display.hear if display.shown else None):
             if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
                 raise done.error
             job = todo[done.index]
-            errors[job.key] = _in_words(done.error) or _absent(runs, job)
+            errors[job.key] = done.error or _absent(runs, job)
             display.end(done.index, errors[job.key])
     return [Outcome(job, runs.folder(job), errors.get(job.key)) for job in jobs]
 
@@ -120,8 +121,7 @@ def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
         raise ValueError(f"jobs at once must be at least 1, got {jobs_at_once}")
     if on != "here" and _world() > 1:
         raise ValueError("torchrun shares each run among its processes: leave --jobs and --on out")
-    if on != "ray" and hardware.accelerator in GPU and not torch.cuda.is_available():
-        raise HardwareError("no GPU: this machine has none that torch can use; leave --accelerator out, or say cpu")
+    check_hardware(replace(hardware, accelerator="auto") if on == "ray" else hardware)
 
 
 def _shared(hardware: Hardware, crew: Crew) -> Hardware:
@@ -130,14 +130,11 @@ def _shared(hardware: Hardware, crew: Crew) -> Hardware:
     return hardware if hardware.threads is not None or threads is None else replace(hardware, threads=threads)
 
 
-def _absent(runs: Runs, job: Job) -> str | None:
+def _absent(runs: Runs, job: Job) -> Exception | None:
     if runs.is_done(job):
         return None
-    return f"it was done, but {runs.folder(job)} is not here: all machines must see one disk, name it with --out"
-
-
-def _in_words(error: Exception | None) -> str | None:
-    return None if error is None else f"{type(error).__name__}: {' '.join(str(error).split())}"
+    where = runs.folder(job)
+    return StoreError(f"it was done, but {where} is not here: all machines must see one disk, name it with --out")
 
 
 def _gpus() -> list[str]:

@@ -19,6 +19,17 @@ class HardwareError(ValueError):
 
 def make_fabric(hardware: Hardware, training: Training) -> Any:
     """Lightning Fabric for one process, or for those that torchrun started."""
+    fabric = _made(hardware, training.precision)
+    fabric.launch()
+    return fabric
+
+
+def check_hardware(hardware: Hardware) -> None:
+    """Raise where a training on it could not even begin."""
+    _made(hardware)
+
+
+def _made(hardware: Hardware, precision: Any = "32-true") -> Any:
     from lightning_fabric import Fabric
 
     world = int(os.environ.get("WORLD_SIZE", "1"))
@@ -32,10 +43,9 @@ def make_fabric(hardware: Hardware, training: Training) -> Any:
         )
     if hardware.devices > 1 and hardware.devices != world:
         raise HardwareError(f"{hardware.devices} devices were asked for, torchrun started {world} processes")
-    precision: Any = training.precision
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)  # it greets every GPU
     try:
-        fabric = Fabric(
+        return Fabric(
             accelerator=hardware.accelerator,
             devices=local,
             num_nodes=max(1, world // local),
@@ -44,8 +54,6 @@ def make_fabric(hardware: Hardware, training: Training) -> Any:
         )
     except (RuntimeError, ValueError, TypeError) as error:
         raise HardwareError(f"Lightning Fabric refuses these devices: {error}") from error
-    fabric.launch()
-    return fabric
 
 
 @contextmanager
