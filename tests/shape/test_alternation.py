@@ -359,3 +359,10 @@ def test_a_whole_pair_of_stages_is_the_dense_form(rule):
         run(net, alternate, 4)
         steps.append(take_step(net, MLP.batch()))
     assert_steps_equal(*steps, tolerance=1e-12)
+
+
+def test_masks_go_where_the_network_goes():
+    net = staged("sample")
+    alternation = winze.Alternation(net, rows=4)
+    net.to("meta")
+    assert alternation.to("meta").keep(1, 4).device.type == "meta"

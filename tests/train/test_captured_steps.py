@@ -30,7 +30,6 @@ def trained(net: nn.Module, step: str, deterministic: bool = True, checkpoints=N
     settings = {"epochs": 3, "batch": 64, "lr": 0.05, "momentum": 0.9, "augment": AUGMENT, "schedule": "cosine"}
     alternation = None
     if any(getattr(getattr(m, "rule", None), "staged", False) for m in net.modules()):
-        net.cuda()
         alternation = Alternation(net, rows=64)
     history = fit(
         net, (IMAGES, LABELS), Training(**(settings | kwargs)), preprocess=PREPROCESS, checkpoints=checkpoints,

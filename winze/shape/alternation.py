@@ -86,6 +86,13 @@ class Alternation:
         kept = self._kept[row]
         return self._order[row, :kept], self._order[row, kept:]
 
+    def to(self, device: torch.device | str) -> Alternation:
+        """Move the masks to where the network went."""
+        self._device = torch.device(device)
+        if self._table is not None and self._order is not None:
+            self._table, self._order = self._table.to(device), self._order.to(device)
+        return self
+
     def state_dict(self) -> dict[str, Any]:
         """Everything that the next steps depend on."""
         return {

@@ -108,6 +108,8 @@ class _Loop:
         self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
         called = torch.compile(net) if hardware.step == "compile" else net
         self.model = fabric.setup_module(called)
+        if alternation is not None:
+            alternation.to(device)
         optimizer = make_optimizer(net, training, device)
         average = None if training.ema is None else Average(net, training.ema)
         self.state = State(net, optimizer, fabric, average, alternation, self.objective)
