@@ -44,8 +44,9 @@ def test_the_opposite_numbers_turn_a_verdict_around(values):
 @given(pairs, st.floats(0, 10))
 def test_lower_one_way_is_higher_the_other_way(values, by):
     a, b = (list(side) for side in zip(*values, strict=True))
-    there, back = judged(lower("score", "a", than="b", by=by), a=a, b=b), judged(
-        higher("score", "b", than="a", by=by), a=a, b=b
+    there, back = (
+        judged(lower("score", "a", than="b", by=by), a=a, b=b),
+        judged(higher("score", "b", than="a", by=by), a=a, b=b),
     )
     assert there.word == back.word
     assert there.estimate == -back.estimate

@@ -135,7 +135,7 @@ class PeakLayer(Number):
 
 @dataclass(frozen=True)
 class TunnelLayer(Number):
-    """The paper's number of the layer where this one run's tunnel starts; the last layer's plus one: nowhere."""
+    """The paper's number of the layer where this one run's tunnel starts."""
 
     threshold: float = 0.95
     counting: str | None = None
@@ -145,9 +145,10 @@ class TunnelLayer(Number):
         return ("probe", "accuracy")
 
     def __call__(self, readings: Readings) -> float:
-        start = mean_tunnel([readings], self.threshold, resamples=0).start
-        numbers = layer_numbers(readings, self.counting)
-        return float(max(numbers.values()) + 1 if start is None else numbers[start.index])
+        found = mean_tunnel([readings], self.threshold, resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        return float(layer_numbers(readings, self.counting)[found.start.index])
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from winze.lab.verdicts import LEAST, NOT_ENOUGH, NOT_RUN, Interval, Region, Ver
 from winze.readings import Readings
 from winze.report import facts
 from winze.report.means import layer_numbers, mean_tunnel
-from winze.report.names import percent
+from winze.report.names import number, percent
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class TunnelAt:
         numbers = layer_numbers(first, self.counting)
         start, low, high = (_layer(end, numbers) for end in (found.start, found.low, found.high))
         word = Region(self.layer - self.within, self.layer + self.within).word(Interval(start, low, high, len(read)))
-        where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {start}"
+        where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {number(start)}"
         parts = [
             found.reason
-            or f"{where} of {first.conventions.get('layer_count') or max(numbers.values())} [{low}, {high}]"
+            or f"{where} of {first.conventions.get('layer_count') or max(numbers.values())} [{number(low)}, {number(high)}]"
         ]
-        parts += [f"{layer} counted as {name}" for name, layer in self._otherwise(first, found.start)]
+        parts += [f"{layer} counted {name}" for name, layer in self._otherwise(first, found.start)]
         parts.append(f"curves of {len(read)} seed{'s' if len(read) > 1 else ''} averaged first")
         if len(read) < LEAST:
             parts.append(f"below {LEAST} seeds nothing is certain")
@@ -79,9 +79,9 @@ def tunnel_at(arm: str, threshold: float, layer: int, within: int = 2, counting:
     return TunnelAt(arm, threshold, layer, within, counting)
 
 
-def _layer(place: Place | None, numbers: Mapping[int, int]) -> int:
-    """The number of a place's layer; of none, one beyond the last."""
-    return max(numbers.values()) + 1 if place is None else numbers[place.index]
+def _layer(place: Place | None, numbers: Mapping[int, int]) -> float:
+    """The number of a place's layer; infinity where there is none."""
+    return math.inf if place is None else float(numbers[place.index])
 
 
 def _has_probes(readings: Readings) -> bool:

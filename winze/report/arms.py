@@ -71,7 +71,7 @@ def _number(axes: matplotlib.axes.Axes, readings: Readings) -> None:
     shown = list(numbers.items())[:: max(1, len(numbers) // 8)]
     axes.set_xticks([index + 1 for index, _ in shown], [str(layer) for _, layer in shown])
     counting = next(iter(readings.conventions["layers"]))
-    axes.set_xlabel(f"layer, counted as {counting}")
+    axes.set_xlabel(f"layer, counted {counting}")
 
 
 def _handles(drawing: matplotlib.figure.Figure) -> dict[str, matplotlib.artist.Artist]:

@@ -41,6 +41,8 @@ def mean_tunnel(runs: Sequence[Readings], threshold: float = 0.95, resamples: in
 
     `low` and `high` come from resampling runs and, where all runs kept each sample's correctness, test samples.
     """
+    if not all(facts.has(one, "probe") for one in runs):
+        raise ReadingsError("a run has no probes, so nothing can be said about its tunnel")
     places = facts.places(runs[0])
     curves = [facts.column(one, "probe") for one in runs]
     if len({len(curve) for curve in curves}) > 1:
