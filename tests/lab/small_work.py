@@ -53,9 +53,8 @@ def work(config, bench, onlooker=None):
 RECIPE = SimpleNamespace(work=work)
 
 
-def job(epochs=3, seed=0):
-    lengths = {"checkpoint_every": 2, "ema": 0.9, "momentum": 0.9}
-    config = Config(Training(epochs, 16, **lengths), Training(epochs, 16, "adamw", 0.01, schedule="cosine"))
+def job(epochs=2, seed=0):
+    config = Config(Training(epochs, 16, momentum=0.9, ema=0.9), Training(epochs, 16, "adamw", 0.01, schedule="cosine"))
     return Job("small/work", "smoke", "only", seed, config)
 
 

@@ -20,6 +20,7 @@ from winze.cli.demo import Demo
 from winze.cli.junctions import Junctions
 from winze.cli.listing import List
 from winze.cli.report import Report
+from winze.cli.runs import Runs
 from winze.cli.scan import Scan
 from winze.cli.truncate import Truncate
 
@@ -43,6 +44,7 @@ VERBS: dict[str, type[Verb]] = {
     "data": Data,
     "junctions": Junctions,
     "list": List,
+    "runs": Runs,
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import torch
@@ -27,10 +28,12 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), "torch": torch.__version__, "winze": __version__}
 
 
+@cache
 def commit() -> str | None:
-    """The commit of the source that runs, with a `+` where files differ from it; None outside a repository."""
+    """The commit of the source that runs, with a `+` where files differ from it; None outside its repository."""
     here = Path(__file__).parent
     try:
+        _git(here, "ls-files", "--error-unmatch", __file__)  # else it is installed inside somebody else's
         head = _git(here, "rev-parse", "HEAD").strip()
         changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", str(here.parent))
     except (OSError, subprocess.SubprocessError):

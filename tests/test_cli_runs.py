@@ -1,0 +1,238 @@
+import shutil
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from winze.cli import BAD_INPUT, DONE, main
+from winze.lab.job import Job
+from winze.lab.perform import perform
+from winze.lab.store import Runs
+from winze.train import Training
+
+
+@dataclass(frozen=True)
+class Config:
+    training: Training
+    width: int = 4
+
+
+JOB = Job("tunnel/old", "smoke", "plain", 0, Config(Training(2, 16)))
+
+
+def work(config, bench):
+    if config.width == 13:
+        raise ZeroDivisionError("unlucky\nwidth")
+    x = torch.randn(32, 4, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Linear(4, config.width), nn.ReLU(), nn.Linear(config.width, 2))
+    bench.train(net, (x, (x[:, 0] > 0).long()), config.training)
+    bench.readings.add("accuracy", 0.25 * config.width, data="x", split="test")
+    bench.readings.add("numerical_rank", 3, place="0", index=0, total=1, step=2)
+    if config.width == 14:
+        raise KeyboardInterrupt
+
+
+RECIPE = SimpleNamespace(work=work)
+
+
+def wide(width, **changes):
+    return replace(JOB, arm=f"wide{width}", config=replace(JOB.config, width=width), **changes)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """Two finished runs, one that failed and one that was interrupted."""
+    root = tmp_path_factory.mktemp("template") / "runs"
+    for job in (JOB, wide(8, seed=1, recipe="other/table"), wide(13), wide(14)):
+        with suppress(ZeroDivisionError, KeyboardInterrupt):
+            perform(job, Runs(root), recipe=RECIPE)
+    return root
+
+
+@pytest.fixture(autouse=True)
+def runs(template, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copytree(template, tmp_path / "runs")
+    return Runs(tmp_path / "runs")
+
+
+def printed(capsys, *argv):
+    assert main(["runs", *argv]) == DONE
+    return capsys.readouterr().out
+
+
+def lines(capsys, *argv):
+    return [line.split() for line in printed(capsys, *argv).splitlines()]
+
+
+def refused(capsys, *argv):
+    assert main(["runs", *argv]) == BAD_INPUT
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    return captured.err
+
+
+def test_runs_are_listed_with_what_they_are_and_how_they_ended(capsys):
+    head, *rows = lines(capsys)
+    assert head[:7] == ["run", "recipe", "arm", "seed", "scale", "status", "seconds"]
+    found = {tuple(row[1:6]) for row in rows}
+    assert found == {
+        ("tunnel/old", "plain", "0", "smoke", "done"),
+        ("other/table", "wide8", "1", "smoke", "done"),
+        ("tunnel/old", "wide13", "0", "smoke", "failed"),
+        ("tunnel/old", "wide14", "0", "smoke", "unfinished"),
+    }
+    assert {row[0] for row in rows} == {facts.key[:8] for facts in Runs("runs").all()}
+    assert all(float(row[6]) >= 0 and row[7].startswith("20") for row in rows)
+
+
+def test_a_failed_run_is_listed_with_its_error(capsys):
+    assert "ZeroDivisionError: unlucky width" in printed(capsys, "--status", "failed")
+
+
+@pytest.mark.parametrize(
+    ("options", "arms"),
+    [
+        (["--recipe", "other/table"], {"wide8"}),
+        (["--recipe", "tunnel/*"], {"plain", "wide13", "wide14"}),
+        (["--arm", "plain"], {"plain"}),
+        (["--status", "done"], {"plain", "wide8"}),
+        (["--status", "done", "--recipe", "tunnel/*"], {"plain"}),
+        (["list", JOB.key[:8]], {"plain"}),
+    ],
+)
+def test_filters_leave_what_was_asked_for(capsys, options, arms):
+    assert {row[2] for row in lines(capsys, *options)[1:]} == arms
+
+
+def test_a_folder_without_runs_says_so(capsys):
+    assert printed(capsys, "--out", "nowhere") == "there are no such runs in nowhere\n"
+    assert not Path("nowhere").exists()
+
+
+def test_a_run_of_another_format_is_listed_and_explained(capsys, runs):
+    path = runs.folder(JOB) / "run.json"
+    path.write_text(path.read_text().replace('"version": 1', '"version": 7'))
+    assert "is a run of format 7, this winze reads format 1" in printed(capsys, "--status", "unreadable")
+
+
+def test_two_runs_side_by_side_show_where_they_differ_and_what_they_came_to(capsys):
+    rows = lines(capsys, "compare", JOB.key[:8], wide(8, seed=1, recipe="other/table").key[:8])
+    assert ["recipe", "tunnel/old", "other/table"] in rows
+    assert ["seed", "0", "1"] in rows
+    assert ["width", "4", "8"] in rows
+    assert not [row for row in rows if row[:1] == ["training.batch"]]
+    assert ["x", "test", "accuracy", "1", "2", "1"] in rows
+    losses = next(row for row in rows if row[:2] == ["train:", "loss"])
+    assert float(losses[4]) == pytest.approx(float(losses[3]) - float(losses[2]), rel=1e-4)
+
+
+def test_a_run_compared_with_itself_differs_in_nothing(capsys):
+    shown = printed(capsys, "compare", JOB.key, JOB.key)
+    assert shown.startswith("the settings are the same\n")
+
+
+def test_an_unfinished_run_is_compared_as_far_as_it_came(capsys):
+    rows = lines(capsys, "compare", JOB.key, wide(14).key)
+    assert ["x", "test", "accuracy", "1", "-", "-"] in rows
+
+
+def test_the_quantities_of_the_recipe_are_compared(capsys, monkeypatch):
+    known = SimpleNamespace(quantities={"rank": lambda readings: readings.curve("numerical_rank")[-1]})
+    monkeypatch.setattr("winze.lab.recipe", lambda name: known)
+    assert ["rank", "3", "3", "0"] in lines(capsys, "compare", JOB.key, JOB.key)
+
+
+def test_cleaning_only_tells_until_it_is_told_to(capsys, runs):
+    shown = printed(capsys, "clean")
+    assert "2 runs would be removed" in shown
+    assert "wide13" in shown
+    assert "wide14" in shown
+    assert "plain" not in shown
+    assert len(runs.all()) == 4
+
+
+def test_cleaning_removes_failed_and_unfinished_runs_and_nothing_else(capsys, runs):
+    assert printed(capsys, "clean", "--yes").endswith("2 runs removed\n")
+    assert {facts.arm for facts in runs.all()} == {"plain", "wide8"}
+    assert printed(capsys, "clean", "--yes") == "there is nothing to clean in runs\n"
+
+
+def test_cleaning_follows_the_filters(capsys, runs):
+    assert printed(capsys, "clean", "--yes", "--status", "failed").endswith("1 run removed\n")
+    assert {facts.arm for facts in runs.all()} == {"plain", "wide8", "wide14"}
+
+
+def test_cleaning_leaves_a_run_that_is_at_work(capsys, runs):
+    with runs.open(wide(14)):
+        assert printed(capsys, "clean", "--yes").endswith("1 run removed\n")
+    assert {facts.arm for facts in runs.all()} == {"plain", "wide8", "wide14"}
+
+
+def test_cleaning_leaves_a_run_that_is_taken_up_meanwhile(capsys, runs, monkeypatch):
+    monkeypatch.setattr(Runs, "is_busy", lambda *_: False)
+    with runs.open(wide(14)):
+        shown = printed(capsys, "clean", "--yes")
+    assert "kept: runs/" in shown
+    assert shown.endswith("1 run removed\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["compare", "abc"], "compare takes two runs, got 1"),
+        (["compare", "zz", "yy"], "there is no run 'zz' in runs"),
+        (["compare", "", ""], "give more of the key"),
+        (["clean", "--status", "done"], "not those that are done"),
+        (["clean", "--status", "finished"], "--status"),
+        (["tensorboard"], "the folder to write"),
+        (["remove"], "one of ('list', 'compare', 'clean', 'tensorboard')"),
+        (["--out", "file"], "file is a file, not a folder of runs"),
+    ],
+)
+def test_bad_words_are_refused_in_one_line(capsys, words, why):
+    Path("file").touch()
+    assert why in refused(capsys, *words)
+
+
+def test_events_need_tensorboard(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert "pip install tensorboard" in refused(capsys, "tensorboard", "events")
+    assert not Path("events").exists()
+
+
+def test_events_hold_metrics_and_readings_over_steps(capsys, monkeypatch):
+    scalars = []
+
+    class SummaryWriter:
+        def __init__(self, folder):
+            self.folder = folder
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            pass
+
+        def add_scalar(self, *scalar):
+            scalars.append((self.folder, *scalar))
+
+    fake = ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = SummaryWriter
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    assert printed(capsys, "tensorboard", "events", "--status", "done").startswith("2 runs written")
+    plain = f"events/tunnel/old/plain/seed0-{JOB.key[:8]}"
+    mine = [scalar[1:] for scalar in scalars if scalar[0] == plain]
+    assert [(tag, step) for tag, _, step in mine] == [
+        ("train/lr", 2),
+        ("train/loss", 2),
+        ("train/lr", 4),
+        ("train/loss", 4),
+        ("numerical_rank/0", 2),
+    ]
+    assert len({folder for folder, *_ in scalars}) == 2

@@ -1,0 +1,153 @@
+"""`winze runs`: what has been run; compare, clean, export."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from winze.cli.data import table
+
+if TYPE_CHECKING:
+    from winze.lab.store import Facts
+    from winze.lab.store import Runs as Store
+
+What = Literal["list", "compare", "clean", "tensorboard"]
+State = Literal["done", "failed", "running", "unfinished", "unreadable"]
+
+
+@dataclass(frozen=True)
+class Runs:
+    """List runs, set two side by side, clean away those that failed or were given up, or export their metrics.
+
+    `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` says where two runs differ and what they
+    came to. `winze runs clean` says which failed and unfinished runs would go, and removes them with --yes.
+    `winze runs tensorboard events` writes metrics as TensorBoard events into the folder `events`.
+    """
+
+    what: Annotated[What, tyro.conf.Positional] = "list"
+    """what to do"""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
+    """runs, by the start of their key (for tensorboard: the folder to write)"""
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
+    """the folder of runs, as `winze run --out` had it"""
+    recipe: str | None = None
+    """only those of this recipe; a glob such as 'tunnel/*'"""
+    arm: str | None = None
+    """only those of this arm; a glob too"""
+    status: State | None = None
+    """only those in this state; `unfinished` was killed or interrupted, and `winze run` goes on with it"""
+    yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """clean: really remove"""
+
+    def run(self) -> None:
+        from winze.lab.store import Runs as Store
+
+        store = Store(self.out)
+        if self.out.exists() and not self.out.is_dir():
+            raise NotADirectoryError(f"{self.out} is a file, not a folder of runs")
+        sys.stdout.write("".join(f"{line}\n" for line in getattr(self, f"_{self.what}")(store)))
+
+    def _list(self, store: Store) -> Iterator[str]:
+        yield _listed(self._chosen(store, self.names)) or f"there are no such runs in {self.out}"
+
+    def _compare(self, store: Store) -> Iterator[str]:
+        from winze.lab.finals import differences, finals
+
+        if len(self.names) != 2:
+            raise ValueError(f"compare takes two runs, got {len(self.names)}: winze runs compare 3f2a 91bc")
+        one, other = (store.find(name) for name in self.names)
+        for facts in (one, other):
+            if facts.status == "unreadable":
+                raise ValueError(facts.error)
+        differ = [(name, *map(str, pair)) for name, pair in differences(one.folder, other.folder).items()]
+        yield _columns([("setting", one.key[:8], other.key[:8]), *differ]) if differ else "the settings are the same"
+        first, second = (finals(facts.folder, _quantities(facts.recipe)) for facts in (one, other))
+        rows: list[tuple[str, ...]] = [("", one.key[:8], other.key[:8], "difference")]
+        for name in dict.fromkeys((*first, *second)):
+            a, b = first.get(name), second.get(name)
+            rows.append((name, _number(a), _number(b), _number(None if a is None or b is None else b - a)))
+        yield ""
+        yield _columns(rows) if len(rows) > 1 else "neither has come to anything yet"
+
+    def _clean(self, store: Store) -> Iterator[str]:
+        from winze.lab.store import BusyError
+
+        if self.status in ("done", "running"):
+            raise ValueError(f"clean removes failed and unfinished runs, not those that are {self.status}")
+        wanted = ("failed", "unfinished") if self.status is None else (self.status,)
+        doomed = [facts for facts in self._chosen(store, self.names) if facts.status in wanted]
+        if not doomed:
+            yield f"there is nothing to clean in {self.out}"
+            return
+        yield _listed(doomed)
+        if not self.yes:
+            yield f"{_count(doomed)} would be removed: say `winze runs clean --yes` to do so"
+            return
+        kept = 0
+        for facts in doomed:
+            try:
+                store.remove(facts.key)
+            except BusyError as error:
+                kept += 1
+                yield f"kept: {error}"
+        yield f"{_count(doomed[kept:])} removed"
+
+    def _tensorboard(self, store: Store) -> Iterator[str]:
+        from winze.lab.events import write_events
+
+        if len(self.names) != 1:
+            raise ValueError("tensorboard takes the folder to write: winze runs tensorboard events")
+        chosen = [facts for facts in self._chosen(store, ()) if facts.status != "unreadable"]
+        written = write_events(chosen, Path(self.names[0]))
+        yield f"{_count(written)} written: tensorboard --logdir {self.names[0]}"
+
+    def _chosen(self, store: Store, names: tuple[str, ...]) -> list[Facts]:
+        found = [store.find(name) for name in names] if names else store.all()
+        return [facts for facts in found if self._fits(facts)]
+
+    def _fits(self, facts: Facts) -> bool:
+        pairs = ((facts.recipe, self.recipe), (facts.arm, self.arm), (facts.status, self.status))
+        return all(glob is None or fnmatchcase(value, glob) for value, glob in pairs)
+
+
+def _listed(runs: list[Facts]) -> str:
+    rows: list[tuple[str, ...]] = [("run", "recipe", "arm", "seed", "scale", "status", "seconds", "when (UTC)", "")]
+    for facts in runs:
+        seed = "?" if facts.seed is None else str(facts.seed)
+        seconds = "?" if facts.seconds is None else f"{facts.seconds:.1f}"
+        when = facts.started[:16].replace("T", " ")
+        what = (facts.recipe, facts.arm, seed, facts.scale, facts.status, seconds, when)
+        rows.append((facts.key[:8], *what, _short(facts.error or "")))
+    return _columns(rows) if runs else ""
+
+
+def _columns(rows: list[tuple[str, ...]]) -> str:
+    return table(rows).rstrip("\n")
+
+
+def _short(text: str, most: int = 100) -> str:
+    return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _count(runs: list[Any]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+
+
+def _quantities(recipe: str) -> Any:
+    """What the recipe reads off a run; nothing where there is no such recipe any more."""
+    from winze import lab
+
+    try:
+        return lab.recipe(recipe).quantities
+    except lab.RecipeError:
+        return {}

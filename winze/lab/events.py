@@ -1,0 +1,32 @@
+"""Metrics and readings over steps as TensorBoard events, where TensorBoard is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from winze.lab.finals import COUNTS, metrics
+from winze.lab.store import Facts
+from winze.readings import MANIFEST, Readings
+
+
+def write_events(runs: Iterable[Facts], folder: Path) -> list[Path]:
+    """One folder of events a run, `folder/<recipe>/<arm>/seed<seed>-<key>`; those written."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise ValueError("events need TensorBoard, which is not installed: pip install tensorboard") from error
+    written = []
+    for facts in runs:
+        path = folder / facts.recipe / facts.arm / f"seed{facts.seed}-{facts.key[:8]}"
+        with SummaryWriter(str(path)) as writer:
+            for row in metrics(facts.folder):
+                for name, value in row.items():
+                    if name == "lr" or name not in COUNTS:
+                        writer.add_scalar(f"{row['phase']}/{name}", value, row["step"])
+            readings = Readings.load(facts.folder) if (facts.folder / MANIFEST).is_file() else Readings()
+            for reading in readings.rows:
+                if reading.step is not None:
+                    writer.add_scalar(f"{reading.measure}/{reading.place or 'network'}", reading.value, reading.step)
+        written.append(path)
+    return written

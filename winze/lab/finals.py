@@ -1,0 +1,61 @@
+"""What a run came to, as named numbers, and how two runs differ."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from winze.lab.store import METRICS, read
+from winze.readings import MANIFEST, Readings, ReadingsError
+
+COUNTS = ("phase", "epoch", "step", "lr")  # of a metrics line, what is no outcome
+Quantities = Mapping[str, Callable[[Readings], float]]
+
+
+def metrics(folder: Path) -> list[dict[str, Any]]:
+    """The lines of `metrics.jsonl`; none where nothing was trained yet."""
+    path = folder / METRICS
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def finals(folder: Path, quantities: Quantities | None = None) -> dict[str, float]:
+    """The last metrics of every phase, the given quantities, and what was read of the whole network."""
+    found: dict[str, float] = {}
+    for row in metrics(folder):
+        found |= {f"{row['phase']}: {name}": float(value) for name, value in row.items() if name not in COUNTS}
+    if not (folder / MANIFEST).is_file():
+        return found
+    readings = Readings.load(folder)
+    for name, quantity in (quantities or {}).items():
+        try:
+            found[name] = float(quantity(readings))
+        except ReadingsError:
+            found[name] = math.nan
+    for reading in readings.rows:
+        if reading.index is None and not reading.place:
+            found[" ".join(filter(None, (reading.data, reading.split, reading.measure)))] = reading.value
+    return found
+
+
+def differences(one: Path, other: Path) -> dict[str, tuple[Any, Any]]:
+    """Where the settings of two runs differ: `training.lr` -> both values, None where one has no such setting."""
+    told = [read(folder) or {} for folder in (one, other)]
+    first, second = (_flat({"recipe": t.get("recipe"), "seed": t.get("seed"), **_settings(t)}) for t in told)
+    names = dict.fromkeys((*first, *second))
+    pairs = {name: (first.get(name), second.get(name)) for name in names}
+    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+
+
+def _settings(told: Mapping[str, Any]) -> dict[str, Any]:
+    config = told.get("config")
+    return config if isinstance(config, dict) else {"config": config}
+
+
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    if isinstance(value, dict) and value:
+        parts = (_flat(inner, f"{name}.{key}" if name else key) for key, inner in value.items())
+        return {key: inner for part in parts for key, inner in part.items()}
+    return {name: value}
