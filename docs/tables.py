@@ -152,6 +152,23 @@ def scan(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def train(result: dict[str, Any]) -> str:
+    """One line a way to train: images a second, or seconds, against a hand-written loop."""
+    head = ["network", "device", "how", "processes", "images/s", "ratio"]
+    rows = [
+        [
+            row["network"],
+            row["device"],
+            row["how"],
+            row["processes"],
+            f"{row['images_per_second']:,}" if "images_per_second" in row else "-",
+            f"{row['ratio']:.1f} x the speed" if "images_per_second" in row else f"{interval(row)} x the time",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
 def interval(row: dict[str, Any]) -> str:
     """A ratio with its interval, where there is one."""
     if row.get("ratio") is None:
@@ -210,6 +227,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach.sources": reach_sources,
     "junctions": junctions,
     "scan": scan,
+    "train": train,
 }
 
 
