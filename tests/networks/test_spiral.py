@@ -28,16 +28,16 @@ def test_every_layer_is_a_junction_and_a_place():
     assert [place.name for place in winze.scan(net, data, data, measures=["probe"]).places] == names
 
 
-def test_it_learns_the_spiral_a_little():
+def test_it_learns_a_small_spiral():
     torch.manual_seed(0)
-    net, (x, y) = SpiralMLP(width=16), spiral(256)
+    net, (x, y) = SpiralMLP(width=16), spiral(128)
     optimizer = torch.optim.Adam(net.parameters(), 0.03)
-    for _ in range(100):
+    for _ in range(60):
         optimizer.zero_grad()
         loss = F.cross_entropy(net(x), y)
         loss.backward()
         optimizer.step()
-    assert (net(x).argmax(1) == y).float().mean() > 0.85
+    assert (net(x).argmax(1) == y).float().mean() > 0.95
 
 
 @pytest.mark.parametrize("name", ["inputs", "width", "depth", "classes"])

@@ -107,4 +107,4 @@ def _stem(kind: Stem, channels: int, outputs: int, stride: int) -> nn.Sequential
 
 
 def _conv(inputs: int, outputs: int, size: int, stride: int = 1) -> nn.Conv2d:
-    return started(nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False))
+    return started(nn.Conv2d(inputs, outputs, size, stride, size // 2, bias=False), "fan_out")

@@ -11,10 +11,12 @@ from winze.networks.errors import NetworkError
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
 
-def started(layer: Layer) -> Layer:
-    """A layer with Kaiming's weights for ReLU and no bias yet; convolutions keep the scale of gradients."""
-    mode: Literal["fan_in", "fan_out"] = "fan_out" if isinstance(layer, nn.Conv2d) else "fan_in"
-    nn.init.kaiming_normal_(layer.weight, mode=mode, nonlinearity="relu")
+def started(layer: Layer, keep: Literal["fan_in", "fan_out"] = "fan_in") -> Layer:
+    """A layer with Kaiming's weights for ReLU and no bias yet; "fan_in" keeps the stream's scale, "fan_out" gradients'.
+
+    Where norms set the stream's scale, "fan_out" is what ResNets start with.
+    """
+    nn.init.kaiming_normal_(layer.weight, mode=keep, nonlinearity="relu")
     if layer.bias is not None:
         nn.init.zeros_(layer.bias)
     return layer
