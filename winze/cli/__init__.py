@@ -17,14 +17,15 @@ import tyro
 from winze.cli.compare import Compare
 from winze.cli.data import Data
 from winze.cli.demo import Demo
+from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input
 from winze.cli.junctions import Junctions
 from winze.cli.listing import List
 from winze.cli.report import Report
+from winze.cli.run import Run
 from winze.cli.runs import Runs
 from winze.cli.scan import Scan
 from winze.cli.truncate import Truncate
 
-DONE, BAD_INPUT, INTERRUPTED = 0, 2, 130
 ABOUT = "Shape and measure what a neural network represents at every depth."
 
 
@@ -44,25 +45,29 @@ VERBS: dict[str, type[Verb]] = {
     "data": Data,
     "junctions": Junctions,
     "list": List,
+    "run": Run,
     "runs": Runs,
 }
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code: 0 done, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit code: 0 done, 1 something failed, 2 bad input, 130 interrupted."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         verb = _parsed(words)
         if verb is not None:
             verb.run()
         sys.stdout.flush()
-    except KeyboardInterrupt:
-        return _said(INTERRUPTED, "interrupted; nothing half-written was left behind, the same command starts again")
+    except KeyboardInterrupt as stop:
+        usual = "interrupted; nothing half-written was left behind, the same command starts again"
+        return _said(INTERRUPTED, str(stop) or usual)
+    except FailedError as failed:
+        return _said(failed.code, str(failed))
     except BrokenPipeError:  # the reader, such as `head`, has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: PTH123, SIM115
         return DONE
     except Exception as error:
-        if not _is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
+        if not is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
             raise
         return _said(BAD_INPUT, str(error) or type(error).__name__)
     return DONE
@@ -113,18 +118,6 @@ def _one_line(boxed: str) -> str:
     if text and text[0].startswith("Missing from"):
         text = [text[0], ", ".join(line.strip() for line in text[1:] if not line.startswith(" " * 8))]
     return " ".join(" ".join(text).split())
-
-
-def _is_bad_input(error: Exception) -> bool:
-    """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
-    from torch import OutOfMemoryError
-
-    from winze.observe import CutError
-    from winze.shape import CaptureError
-    from winze.train import DivergedError
-
-    own = CaptureError, CutError, DivergedError
-    return isinstance(error, (ValueError, OSError, MemoryError, OutOfMemoryError, *own))
 
 
 def _said(code: int, message: str) -> int:

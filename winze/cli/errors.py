@@ -1,0 +1,25 @@
+"""Exit codes, and which errors speak to the user."""
+
+from __future__ import annotations
+
+DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
+
+
+class FailedError(Exception):
+    """A command whose failures were told one by one; `code` is its exit code."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def is_bad_input(error: Exception | None) -> bool:
+    """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
+    from torch import OutOfMemoryError
+
+    from winze.observe import CutError
+    from winze.shape import CaptureError
+    from winze.train import DivergedError
+
+    own = CaptureError, CutError, DivergedError
+    return isinstance(error, (ValueError, OSError, MemoryError, OutOfMemoryError, *own))
