@@ -24,7 +24,7 @@ from winze.train.seeds import mix
 
 Fed = tuple[Tensor, Tensor] | Batches
 MOST = 2 << 30  # bytes of preprocessed pictures held at once; beyond, they are made batch by batch
-AT_ONCE = 4 << 30, 32 << 30  # bytes that a scan may hold, on a CPU and on a GPU
+AT_ONCE = 4 << 30, 16 << 30  # bytes that a scan may hold, on a CPU and on a GPU
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ VGG = Training(
     checkpoint_every=10,
 )
 RESNET = replace(VGG, epochs=164, milestones=(82, 123))
-SMALL = Training(epochs=150, batch=128, lr=0.05, momentum=0.9, evaluate_every=50, checkpoint_every=25)
+SMALL = Training(epochs=150, batch=128, lr=0.03, momentum=0.9, evaluate_every=50, checkpoint_every=25)
 
 mlp12 = {"network": "winze/mlp12", "training": MLP}
 vgg19 = {"network": "winze/vgg19", "training": VGG}
@@ -108,10 +108,13 @@ recipe = Recipe(
             Study("winze/mlp8x256", "digits[0-4]", SMALL, ood=("digits[5-9]",)),
             seeds=(0, 1, 2),
             arms=("mlp4", "mlp8"),
-            departures=(OTHER_DIGITS, "MLPs of 4 and 8 layers, 256 wide, with momentum .9, for 150 epochs"),
+            departures=(
+                OTHER_DIGITS,
+                "MLPs of 4 and 8 layers, 256 wide, with momentum .9 and rate .03, for 150 epochs",
+            ),
         ),
         "gpu": Scale(
-            Study("winze/vgg19", "cifar10", VGG, ood=("tinyimagenet",), size=32),
+            Study("winze/vgg19", "cifar10", VGG, ood=("tinyimagenet",), size=32, probe="adam", pool="flatten"),
             seeds=(0, 1, 2),
             arms=BIG,
             changes={
@@ -123,7 +126,6 @@ recipe = Recipe(
                 STAND_IN,
                 "MLP-12 for 200 epochs instead of 1000",
                 "VGG-19 and ResNet-34 in bf16",
-                "ridge probes on features averaged over positions, instead of Adam on all of them",
             ),
         ),
         "paper": Scale(
