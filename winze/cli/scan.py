@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,6 +14,8 @@ import tyro
 from winze.cli.network import Normalise
 
 if TYPE_CHECKING:
+    import torch
+
     import winze
 
 
@@ -56,6 +60,10 @@ class Scan:
     """keep a copy of the weights in the folder, so that `winze truncate` needs nothing else"""
     seed: int = 0
     """seed of random weights and random features"""
+    jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
+    """read the data in shards: in so many processes, or on each GPU or machine of the cluster with --on ray"""
+    on: Literal["ray"] | None = None
+    """a Ray cluster: the one at RAY_ADDRESS, or this machine"""
 
     def run(self) -> None:
         from winze import observe
@@ -73,21 +81,23 @@ class Scan:
         for note in (*ready.notes, ready.input):
             sys.stderr.write(f"winze: {note}\n")
         train, test = splits(dataset, ready.preprocess, self.batch)
-        scan = observe.scan(
-            ready.net,
-            train,
-            test,
-            ood={other.name: splits(other, ready.preprocess, self.batch) for other in others},
-            places=self.places[0] if len(self.places) == 1 else (self.places or None),
-            probe=self.probe,
-            pool=pool,
-            name=dataset.name,
-            device=device,
-            batch=self.batch,
-            embed=self.embed,
-            costs=self.costs,
-            seed=self.seed,
-        )
+        with crew_of(self.jobs, self.on, device) as crew:
+            scan = observe.scan(
+                ready.net,
+                train,
+                test,
+                ood={other.name: splits(other, ready.preprocess, self.batch) for other in others},
+                places=self.places[0] if len(self.places) == 1 else (self.places or None),
+                probe=self.probe,
+                pool=pool,
+                name=dataset.name,
+                device=device,
+                batch=self.batch,
+                embed=self.embed,
+                costs=self.costs,
+                seed=self.seed,
+                crew=crew,
+            )
         conventions = scan.readings.conventions
         conventions["network"] = self.net
         conventions["preprocess"] = ready.preprocess.to_dict() if ready.preprocess else None
@@ -99,6 +109,24 @@ class Scan:
         conventions["notes"] = [*conventions.get("notes", []), *told, *ready.notes]
         save(scan, folder, ready.net if self.keep else None, ready.spec)
         sys.stdout.write(f"{scan.summary()}\n{folder / 'report.html'}\n")
+
+
+@contextmanager
+def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[winze.lab.crew.Crew | None]:
+    """Those who read shards of the data; None where one process does it all."""
+    from winze.lab.mps import mps
+    from winze.lab.on_ray import OnRay
+    from winze.lab.processes import Processes
+
+    gpu = device.type == "cuda"
+    if on is not None:
+        with OnRay(jobs, gpu) as cluster:
+            yield cluster
+    elif jobs == 1:
+        yield None
+    else:
+        with mps(gpu) as service, Processes(jobs, environments=[service]) as processes:
+            yield processes
 
 
 def splits(
