@@ -33,7 +33,7 @@ class Study:
 
     `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
     every place is probed; those not at hand are left out, and the readings say so. `size` brings all pictures to
-    squares of so many pixels.
+    squares of so many pixels. The rest is as `winze.scan` takes it.
     """
 
     network: str
