@@ -153,6 +153,11 @@ def test_a_run_resumed_with_other_versions_notes_it(runs, monkeypatch):
     assert told["notes"][0].endswith(" -> abc")
 
 
+def test_times_are_told_in_run_json_alone(runs):
+    folder = perform(job(), runs, recipe=recipe(lambda config, bench: bench.readings.conventions.update(seconds=1.5)))
+    assert "seconds" not in Readings.load(folder).conventions
+
+
 def test_what_a_kill_after_the_last_word_left_is_swept_away(runs):
     folder = perform(job(), runs, recipe=recipe(little))
     (folder / "phases" / "train").mkdir(parents=True)

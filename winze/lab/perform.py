@@ -77,6 +77,7 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress)
             work(job.config, bench)
         _meet()
+        bench.readings.conventions.pop("seconds", None)  # of a scan: times are told in run.json alone
         with told_when_full(run.folder):
             bench.readings.save(run.folder)
     except Exception as error:
