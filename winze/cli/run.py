@@ -91,7 +91,7 @@ class Run:
         return " ".join(words)
 
 
-def _tell_failures(outcomes: Sequence[winze.lab.sweep.Outcome]) -> None:
+def _tell_failures(outcomes: Sequence[winze.lab.Outcome]) -> None:
     """Say of every failed run why, once for each reason; of a fault of ours, also where."""
     failed = [one for one in outcomes if one.error is not None]
     if not failed:

@@ -1,0 +1,238 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import winze
+from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
+from winze.cli.errors import FAULT
+from winze.lab import Claim, Recipe, Scale, holds
+from winze.lab.store import Runs
+from winze.readings import Readings
+
+SMOKE = ["run", "tunnel/main", "--scale", "smoke", "--accelerator", "cpu"]
+
+
+@dataclass(frozen=True)
+class Config:
+    size: int = 1
+
+
+def work(config, bench):
+    if config.size == 13:
+        raise FileNotFoundError("dozen.npz is not at hand")
+    if config.size == 0:
+        raise ZeroDivisionError("nothing can be shared among nobody")
+    bench.readings.add("size", float(config.size))
+
+
+def read_size(readings: Readings) -> float:
+    return readings.rows[0].value
+
+
+RECIPE = Recipe(
+    name="toy/sizes",
+    system="S0",
+    shows="sizes are what they are",
+    paper="On Sizes",
+    url="",
+    arms={"one": {}, "two": {"size": 2}, "dozen": {"size": 13}, "nobody": {"size": 0}},
+    scales={
+        "smoke": Scale(Config(), seeds=(0, 1), arms=("one", "two")),
+        "short": Scale(Config(), seeds=(0,), arms=("one", "dozen")),
+        "empty": Scale(Config(), seeds=(0,), arms=("one", "nobody")),
+    },
+    work=work,
+    quantities={"size": read_size},
+    claims=(Claim("one is one", holds("size", "one")),),
+)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("WINZE_TRACEBACK", "RAY_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: RECIPE)
+    return ["run", "toy/sizes", "--accelerator", "cpu"]
+
+
+def done_in(folder="runs"):
+    return sorted((facts.arm, facts.seed) for facts in Runs(folder).all() if facts.status == "done")
+
+
+def test_a_recipe_is_run_judged_and_reported(toy, capsys):
+    assert main([*toy, "--scale", "smoke"]) == DONE
+    said = capsys.readouterr()
+    assert done_in() == [("one", 0), ("one", 1), ("two", 0), ("two", 1)]
+    *verdicts, tally, page = said.out.splitlines()
+    assert verdicts == ["one is one: borne out: size: one 1 (2 seeds)"]
+    assert tally == "1 borne out"
+    assert page == "runs/toy/sizes/smoke.html"
+    assert "one is one" in Path(page).read_text()
+    assert said.err == ""
+
+
+def test_what_is_finished_is_skipped(toy, monkeypatch):
+    main([*toy, "--scale", "smoke"])
+    fail = lambda *_, **__: pytest.fail("a finished run was run again")  # noqa: E731
+    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "perform", fail)
+    assert main([*toy, "--scale", "smoke"]) == DONE
+
+
+def test_some_arms_and_other_seeds_can_be_asked_for_and_runs_add_up(toy, capsys):
+    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == DONE
+    assert main([*toy, "--scale", "smoke", "--arms", "two,one", "--seeds", "5, 7", "--out", "runs"]) == DONE
+    assert done_in() == [("one", 0), ("one", 5), ("one", 7), ("two", 5), ("two", 7)]
+    assert "(3 seeds)" in capsys.readouterr().out
+
+
+def test_bad_input_in_a_job_fails_it_alone_with_code_2(toy, capsys):
+    assert main([*toy, "--scale", "short"]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert done_in() == [("one", 0)]
+    assert said.err.splitlines() == [
+        "winze: toy/sizes short dozen seed 0: FileNotFoundError: dozen.npz is not at hand",
+        "winze: 1 of 2 runs failed; the same command tries them again",
+    ]
+    assert "one is one: borne out" in said.out
+
+
+def test_a_fault_in_a_job_is_told_with_its_place_and_code_1(toy, capsys):
+    assert main([*toy, "--scale", "empty"]) == FAULT
+    said = capsys.readouterr().err
+    assert "ZeroDivisionError: nothing can be shared among nobody" in said
+    assert "in work" in said
+
+
+def test_equal_reasons_are_told_once(toy, capsys):
+    assert main([*toy, "--scale", "short", "--seeds", "0,1,2"]) == BAD_INPUT
+    said = capsys.readouterr().err
+    assert said.count("dozen.npz") == 1
+    assert "seed 0 (and 2 more): FileNotFoundError" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["tunel/main", "--scale", "smoke"], "there is no recipe 'tunel/main'; did you mean tunnel/main?"),
+        (["tunnel/main", "--scale", "smke"], "tunnel/main has no scale 'smke'; did you mean smoke?"),
+        (["tunnel/main", "--scale", "smoke", "--arms", "mlp4,mpl8"], "has no arm 'mpl8'; did you mean mlp8"),
+        (["tunnel/main", "--scale", "smoke", "--arms", "vgg19"], "does not run arm 'vgg19' at scale smoke"),
+        (["tunnel/main", "--scale", "smoke", "--seeds", "0,x"], "--seeds are whole numbers"),
+        (["tunnel/main", "--scale", "smoke", "--seeds", ","], "--seeds are whole numbers"),
+        (["tunnel/main", "--scale", "smoke", "--jobs", "0"], "at least 1, got 0"),
+        (["tunnel/main", "--scale", "smoke", "--accelerator", "cuda"], "no GPU"),
+        (["tunnel/main", "--scale", "smoke", "--devices", "2"], "torchrun --nproc-per-node 2"),
+        (["tunnel/main", "--scale", "smoke", "--out", "file"], "file is a file"),
+        (["tunnel/main"], "--scale"),
+    ],
+)
+def test_bad_input_gives_one_line_code_2_and_writes_nothing(words, says, capsys, monkeypatch, elsewhere):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    Path("file").write_text("")
+    assert main(["run", *words]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert says in said.err
+    assert said.err.count("\n") == 1
+    assert said.out == ""
+    assert [path.name for path in elsewhere.iterdir()] == ["file"]
+
+
+def test_a_ray_address_that_does_not_answer_is_bad_input(capsys, monkeypatch, elsewhere):
+    monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")
+    assert main([*SMOKE, "--on", "ray"]) == BAD_INPUT
+    assert "Ray at 127.0.0.1:1 does not answer" in capsys.readouterr().err
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_run_folder_of_another_version_is_refused_and_left_alone(toy, capsys):
+    main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"])
+    (told,) = Path("runs").glob("*/run.json")
+    old = told.read_text().replace('"version": 1', '"version": 0')
+    told.write_text(old)
+    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == BAD_INPUT
+    assert "run of format 0" in capsys.readouterr().err
+    assert told.read_text() == old
+
+
+@pytest.mark.slow
+def test_an_interrupt_says_how_to_go_on_and_the_rest_is_done_then(elsewhere):
+    command = [sys.executable, "-m", "winze", "run", "tunnel/main", "--scale", "cpu", "--jobs", "2", "--seeds", "0"]
+    first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        _when(lambda: list(Path("runs").glob("*/metrics.jsonl")) + list(Path("runs").glob("*/*/*/*.json")))
+        os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to the workers as well
+        said = first.communicate(timeout=60)[1]
+    finally:
+        first.kill()
+    assert first.returncode == INTERRUPTED, said
+    assert said.count("\n") == 1
+    assert "repeat `winze run tunnel/main --scale cpu --seeds 0 --jobs 2`" in said
+    assert [facts.status for facts in Runs("runs").all()].count("running") == 0
+
+
+@pytest.mark.slow
+def test_two_processes_of_the_command_line_and_torchrun_run_the_smoke_scale(elsewhere):
+    bare = os.environ | {"OMP_NUM_THREADS": "1"}
+    one = subprocess.run(
+        [sys.executable, "-m", "winze", *SMOKE, "--jobs", "2"], capture_output=True, text=True, env=bare, timeout=250
+    )
+    assert one.returncode == DONE, one.stderr
+    assert done_in() == [("mlp4", 0), ("mlp8", 0)]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    both = subprocess.run(
+        [*torchrun, "-m", "winze", *SMOKE, "--out", "shared"], capture_output=True, text=True, env=bare, timeout=250
+    )
+    assert both.returncode == DONE, both.stderr
+    assert done_in("shared") == [("mlp4", 0), ("mlp8", 0)]
+    assert both.stdout.count("a deeper network loses more") == 1
+
+
+@pytest.mark.slow
+def test_a_scan_in_two_processes_reads_what_one_reads(elsewhere):
+    Path("net.py").write_text(NET)
+    words = ["scan", "net.py:make", "--data", "digits", "--limit", "300", "--no-costs", "--device", "cpu"]
+    for out, more in (("one", []), ("two", ["--jobs", "2"])):
+        command = [sys.executable, "-m", "winze", *words, "--batch", "50", "--out", out, *more]
+        done = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+        assert done.returncode == DONE, done.stderr
+    one, two = winze.Scan.load("one"), winze.Scan.load("two")
+    np.testing.assert_allclose(two.curve("effective_rank"), one.curve("effective_rank"), rtol=1e-10)
+    assert np.array_equal(two.readings.arrays["correct/digits"], one.readings.arrays["correct/digits"])
+
+
+NET = """
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes):
+        super().__init__()
+        self.body = nn.Sequential(nn.Flatten(), nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, classes))
+
+    def forward(self, x):
+        return self.body(x)
+
+def make(classes=10):
+    return Net(classes)
+"""
+
+
+def _when(true, seconds=120.0):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if found := true():
+            return found
+        time.sleep(0.05)
+    raise AssertionError("not in time")
