@@ -191,7 +191,7 @@ def test_cleaning_leaves_a_run_that_is_taken_up_meanwhile(capsys, runs, monkeypa
         (["clean", "--status", "done"], "not those that are done"),
         (["clean", "--status", "finished"], "--status"),
         (["tensorboard"], "the folder to write"),
-        (["remove"], "one of ('list', 'compare', 'clean', 'tensorboard')"),
+        (["remove"], "one of ('list', 'compare', 'clean', 'tensorboard', 'keep')"),
         (["--out", "file"], "file is a file, not a folder of runs"),
     ],
 )

@@ -53,3 +53,16 @@ def test_one_recipe_is_told_with_all_its_claims_and_departures(capsys, recipe):
 def test_an_unknown_recipe_is_bad_input_with_the_nearest_name(capsys):
     assert main(["list", "tunel/main"]) == BAD_INPUT
     assert capsys.readouterr().err == "winze: there is no recipe 'tunel/main'; did you mean tunnel/main?\n"
+
+
+def test_finished_runs_are_kept_once_and_then_counted(capsys, tmp_path, monkeypatch):
+    from winze.recipes.tunnel.main import recipe
+
+    monkeypatch.chdir(tmp_path)
+    job = recipe.jobs("smoke", arms=["mlp4"])[0]
+    perform(job, Runs("runs"), progress=False)
+    assert main(["runs", "keep"]) == DONE
+    assert main(["runs", "keep", "--recipe", "tunnel/*"]) == DONE
+    assert capsys.readouterr().out == "1 run added to results, 0 were there\n0 runs added to results, 1 were there\n"
+    assert main(["list"]) == DONE
+    assert "  verdicts  smoke: " in capsys.readouterr().out

@@ -17,17 +17,18 @@ if TYPE_CHECKING:
     from winze.lab.store import Facts
     from winze.lab.store import Runs as Store
 
-What = Literal["list", "compare", "clean", "tensorboard"]
+What = Literal["list", "compare", "clean", "tensorboard", "keep"]
 State = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
 
 @dataclass(frozen=True)
 class Runs:
-    """List runs, set two side by side, clean away those that failed or were given up, or export their metrics.
+    """List runs, set two side by side, clean away those that failed or were given up, export or keep what they read.
 
     `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` says where two runs differ and what they
     came to. `winze runs clean` says which failed and unfinished runs would go, and removes them with --yes.
-    `winze runs tensorboard events` writes metrics as TensorBoard events into the folder `events`.
+    `winze runs tensorboard events` writes metrics as TensorBoard events into the folder `events`. `winze runs keep`
+    adds what finished runs read to the folder results/, from which `winze list` and docs/results.md judge claims.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"
@@ -44,6 +45,8 @@ class Runs:
     """only those in this state; `unfinished` was killed or interrupted, and `winze run` goes on with it"""
     yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """clean: really remove"""
+    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
+    """keep: the folder of kept readings"""
 
     def run(self) -> None:
         from winze.lab.store import Runs as Store
@@ -106,6 +109,14 @@ class Runs:
         chosen = [facts for facts in self._chosen(store, ()) if facts.status != "unreadable"]
         written = write_events(chosen, Path(self.names[0]))
         yield f"{_count(written)} written: tensorboard --logdir {self.names[0]}"
+
+    def _keep(self, store: Store) -> Iterator[str]:
+        from winze.lab.recipe import recipe
+        from winze.lab.results import add
+
+        chosen = [facts for facts in self._chosen(store, self.names) if facts.status == "done"]
+        new = [facts for facts in chosen if add(facts.folder, recipe(facts.recipe), self.results)]
+        yield f"{_count(new)} added to {self.results}, {len(chosen) - len(new)} were there"
 
     def _chosen(self, store: Store, names: tuple[str, ...]) -> list[Facts]:
         found = [store.find(name) for name in names] if names else store.all()
