@@ -24,10 +24,12 @@ OOD = "ood"
 class Number(ABC):
     """A number of one run. A reading that is not there raises `ReadingsError`; one that is NaN says why."""
 
+    measure: str
+
     @property
-    @abstractmethod
     def measures(self) -> tuple[str, ...]:
         """The measures it reads."""
+        return (self.measure,)
 
     @abstractmethod
     def __call__(self, readings: Readings) -> float: ...
@@ -47,10 +49,6 @@ class Whole(Number):
     data: str | None = None
     step: int | None = None
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
-
     def __call__(self, readings: Readings) -> float:
         rows = [row for row in readings.rows if row.measure == self.measure and row.index is None]
         name = _data(readings, self.data)
@@ -68,10 +66,6 @@ class At(Number):
     index: int
     data: str | None = None
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
-
     def __call__(self, readings: Readings) -> float:
         curve = _curve(readings, self.measure, self.data)
         if not -len(curve) <= self.index < len(curve):
@@ -87,10 +81,6 @@ class Hidden(Number):
     measure: str
     data: str | None = None
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
-
     def __call__(self, readings: Readings) -> float:
         return At(self.measure, _hidden(readings)[-1], self.data)(readings)
 
@@ -102,10 +92,6 @@ class Over(Number):
     measure: str
     reduce: Callable[[facts.Array], float]
     data: str | None = None
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
 
     def __call__(self, readings: Readings) -> float:
         curve = _curve(readings, self.measure, self.data)
@@ -121,10 +107,6 @@ class PeakLayer(Number):
     measure: str
     data: str | None = None
     counting: str | None = None
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure,)
 
     def __call__(self, readings: Readings) -> float:
         curve = _curve(readings, self.measure, self.data)
