@@ -16,7 +16,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import winze
 from winze.observe.features import sampled
 from winze.observe.feed import Feed
-from winze.observe.passes import Reader, trained_probes
+from winze.observe.probes import trained_probes
+from winze.observe.reader import Reader
 from winze.observe.places import find_spots
 
 PLACES = ["stem", "blocks.0", "blocks.1", "blocks.2", "head"]

@@ -5,6 +5,7 @@ with a `note` (`Value`); input that makes no sense raises ValueError.
 """
 
 from winze.measure.alignment import Alignment, alignment, alignment_of
+from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
 from winze.measure.collapse import (
     NeuralCollapse,
@@ -16,9 +17,10 @@ from winze.measure.collapse import (
 from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
 from winze.measure.gram import hsic1
 from winze.measure.moments import Moments
+from winze.measure.moments_table import MomentsTable
 from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
 from winze.measure.pairs import CKA
-from winze.measure.probe import Probe, adam_probes
+from winze.measure.probe import Probe, adam_probes, correct_at_once
 from winze.measure.rank import (
     effective_rank,
     effective_rank_of,
@@ -30,8 +32,9 @@ from winze.measure.rank import (
     singular_values,
     spectrum,
 )
-from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe
+from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
 from winze.measure.runs import tunnel_of_runs
+from winze.measure.stack import spectra
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.measure.value import Value, missing
 from winze.measure.variance import ClassVariance, class_variance, class_variance_of
@@ -41,9 +44,12 @@ __all__ = [
     "CKA",
     "PENALTIES",
     "Alignment",
+    "Block",
     "ClassVariance",
+    "Classes",
     "Distances",
     "Moments",
+    "MomentsTable",
     "NeuralCollapse",
     "Probe",
     "Ridge",
@@ -55,6 +61,7 @@ __all__ = [
     "best_place",
     "class_variance",
     "class_variance_of",
+    "correct_at_once",
     "disagreement",
     "distances",
     "effective_rank",
@@ -79,9 +86,11 @@ __all__ = [
     "rho",
     "ridge",
     "ridge_probe",
+    "ridges",
     "sample_norm",
     "sample_norm_of",
     "singular_values",
+    "spectra",
     "spectrum",
     "tunnel",
     "tunnel_of_runs",

@@ -6,7 +6,7 @@ neither autocast nor TF32 touches it when a measure runs inside somebody else's 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
@@ -66,22 +66,25 @@ def rounding(dtype: torch.dtype) -> float:
     return 4 * torch.finfo(dtype).eps if dtype in (torch.float32, torch.float64) else 0.0
 
 
-def is_constant(variance: Float64[Tensor, ""], square_mean: Float64[Tensor, ""], relative: float) -> Bool[Tensor, ""]:
+def is_constant(
+    variance: Float64[Tensor, "*place"], square_mean: Float64[Tensor, "*place"], relative: float
+) -> Bool[Tensor, "*place"]:
     """Tell whether the total variance is no more than rounding of the mean."""
     return variance <= relative**2 * square_mean
 
 
 def eigen(
-    matrix: Float64[Tensor, "feature feature"], name: str = "features", vectors: bool = True
-) -> tuple[Float64[Tensor, " feature"], Tensor]:
+    matrices: Float64[Tensor, "place feature feature"], names: Sequence[str], vectors: bool = True
+) -> tuple[Float64[Tensor, "place feature"], Tensor]:
     """Eigenvalues, smallest first, and eigenvectors where asked; by singular values where the routine fails."""
-    if not bool(torch.isfinite(matrix).all()):
-        raise ValueError(f"{name}: features are too large for their squares to be numbers")
+    finite = torch.isfinite(matrices).flatten(1).all(1).tolist()
+    if not all(finite):
+        raise ValueError(f"{names[finite.index(False)]}: features are too large for their squares to be numbers")
     try:
-        return torch.linalg.eigh(matrix) if vectors else (torch.linalg.eigvalsh(matrix), matrix)
+        return torch.linalg.eigh(matrices) if vectors else (torch.linalg.eigvalsh(matrices), matrices)
     except RuntimeError:  # LAPACK did not converge, as on some matrices of very low rank
-        left, sizes, _ = torch.linalg.svd(matrix)
-        return sizes.flip(0), left.flip(1)
+        left, sizes, _ = torch.linalg.svd(matrices)
+        return sizes.flip(1), left.flip(2)
 
 
 @detached

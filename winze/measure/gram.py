@@ -5,10 +5,11 @@ from __future__ import annotations
 from functools import lru_cache
 
 import torch
-from jaxtyping import Float, Float64, Int32
+from jaxtyping import Float, Float64, Integer
 from torch import Tensor
 
-from winze.measure.centre import detached, rounding
+from winze.measure.block import Block
+from winze.measure.centre import detached
 
 LEAST = 4  # samples that HSIC₁ needs
 
@@ -30,12 +31,12 @@ def hsic1(k: Float[Tensor, "sample sample"], l: Float[Tensor, "sample sample"]) 
     return float(total / (n * (n - 3)))
 
 
-@lru_cache(maxsize=4)
-def _above(n: int, device: torch.device) -> Int32[Tensor, " pair"]:
-    """Where the entries above the diagonal lie in a matrix seen as one row."""
-    row, column = torch.triu_indices(n, n, 1, device=device, dtype=torch.int32)
-    index: Tensor = row * n + column
-    return index
+@lru_cache(maxsize=8)
+def _above(places: int, n: int, device: torch.device) -> Integer[Tensor, " pair"]:
+    """Where the entries above the diagonals of n x n matrices, one after the other, lie in one row."""
+    row, column = torch.triu_indices(n, n, 1, device=device)
+    index = torch.arange(places, device=device)[:, None] * n * n + row * n + column
+    return index.flatten().to(torch.int32 if places * n * n < 1 << 31 else torch.int64)
 
 
 class GramTable:
@@ -45,8 +46,8 @@ class GramTable:
         (n−1)² HSIC₀ = Σ_ij K_ij L_ij
 
     Features are centred first, so that K has the size of the spread; its rows then sum to 0, which makes HSIC₁ this
-    short. K is symmetric: the entries above the diagonal are enough. Little is done for each place, and what can wait
-    is done for all at once, since on a GPU the number of operations is the cost.
+    short. K is symmetric: the entries above the diagonal are enough. Whole matrices exist for the places of one block
+    only, in one workspace that is used again.
     """
 
     def __init__(self, places: int, n: int, device: torch.device) -> None:
@@ -54,20 +55,23 @@ class GramTable:
         new = torch.zeros(places, dtype=torch.float64, device=device)
         self.pairs: Float64[Tensor, "place pair"] = new.new_empty(places, n * (n - 1) // 2)
         self.diagonal: Float64[Tensor, "place sample"] = new.new_empty(places, n)
-        self.sums: Float64[Tensor, "place sample"] = new.new_empty(places, n)
         self.noise: Float64[Tensor, " place"] = new
+        self.broken: Float64[Tensor, " place"] = new.clone()
+        self._whole = new.new_empty(0, n, n)
 
-    def write(self, index: int, features: Float[Tensor, "sample feature"]) -> None:
-        """Reduce one place's features to its row."""
-        exact = features.double()
-        torch.sum(exact, 1, out=self.sums[index])
-        first = exact[0]
-        spread = exact - first  # of the spread's size, so its mean is exact enough; equal samples leave zeros
-        spread -= spread.mean(0)
-        gram = spread @ spread.T
-        self.pairs[index] = gram.view(-1).index_select(0, _above(self.n, gram.device))
-        self.diagonal[index] = gram.diagonal()
-        self.noise[index] = first.dot(first) * (self.n * rounding(features.dtype) ** 2)
+    def write(self, first: int, block: Block) -> None:
+        """Reduce the features of a block's places to their rows, from `first` on."""
+        block = block.to(self.device)
+        rows = slice(first, first + len(block))
+        if len(self._whole) < len(block):
+            self._whole = self._whole.new_empty(len(block), self.n, self.n)
+        grams = torch.bmm(block.centred, block.centred.mT, out=self._whole[: len(block)])
+        above = _above(len(block), self.n, self.device)
+        torch.index_select(grams.view(-1), 0, above, out=self.pairs[rows].view(-1))
+        self.diagonal[rows] = grams.diagonal(dim1=1, dim2=2)
+        self.noise[rows] = block.exact[:, 0].square().sum(1)
+        self.noise[rows] *= self.n * block.rounding**2
+        self.broken[rows] = block.broken
 
     def hsic(self, unbiased: bool) -> tuple[Float64[Tensor, "place place"], Float64[Tensor, "2 place"]]:
         """Give HSIC of all pairs, and for each place the scale of its own and its samples with NaN or inf.
@@ -84,5 +88,4 @@ class GramTable:
         share = 1 / (n * (n - 3) if unbiased else (n - 1) ** 2)
         still = trace <= self.noise
         scale = trace.square().masked_fill(still, 0.0) * share
-        broken = (~torch.isfinite(self.sums)).sum(1).double()
-        return inner.masked_fill_(still[:, None] | still, 0.0) * share, torch.stack([scale, broken])
+        return inner.masked_fill_(still[:, None] | still, 0.0) * share, torch.stack([scale, self.broken])

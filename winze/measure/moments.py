@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, check_labels, detached, eigen, flat, is_constant, rounding
+from winze.measure.block import Block, Classes
+from winze.measure.centre import Features, Labels, check_labels, detached, flat, is_constant
+from winze.measure.sums import Sums
 
 ELEMENTS = 1 << 24  # a larger batch is taken in pieces, so that its float64 copy stays at 128 MB
 
@@ -29,20 +29,23 @@ class Moments:
         self.features, self.classes, self.name = features, classes, name
         self.n = 0
         self.relative = 0.0  # rounding of the widest input type seen
-        self._allocate(torch.device("cpu"))
+        self._hold(Sums.zeros(1, 0, classes or 0, torch.device("cpu")))  # no room yet: a scatter can be large
 
-    def _allocate(self, device: torch.device) -> None:
-        def zeros(*shape: int) -> Tensor:
-            return torch.zeros(shape, dtype=torch.float64, device=device)
+    def _hold(self, sums: Sums) -> None:
+        """Keep the numbers there, in the one row of these tensors."""
+        self.mean: Float64[Tensor, " feature"] = sums.mean[0]
+        self.scatter: Float64[Tensor, "feature feature"] = sums.scatter[0]
+        self.norm_sum: Float64[Tensor, ""] = sums.norm_sum[0]
+        self.broken: Float64[Tensor, ""] = sums.broken[0]
+        self.counts: Float64[Tensor, " class"] = sums.counts[0]
+        self.class_means: Float64[Tensor, "class feature"] = sums.class_means[0]
+        self.class_scatter: Float64[Tensor, " class"] = sums.class_scatter[0]
 
-        d, c = self.features, self.classes or 0
-        self.mean: Float64[Tensor, " feature"] = zeros(d)
-        self.scatter: Float64[Tensor, "feature feature"] = zeros(d, d) if self.n else zeros(0, 0)
-        self.norm_sum: Float64[Tensor, ""] = zeros()
-        self.broken: Float64[Tensor, ""] = zeros()
-        self.counts: Float64[Tensor, " class"] = zeros(c)
-        self.class_means: Float64[Tensor, "class feature"] = zeros(c, d)
-        self.class_scatter: Float64[Tensor, " class"] = zeros(c)
+    @property
+    def sums(self) -> Sums:
+        """The numbers as tensors of one row."""
+        held = (getattr(self, name) for name in Sums._fields)
+        return Sums(*(tensor[None] for tensor in held))
 
     @classmethod
     def of(
@@ -69,44 +72,21 @@ class Moments:
             raise ValueError(f"{self.name}: labels and the number of classes come together or not at all")
         if labels is not None:
             labels = check_labels(labels, len(rows), self.classes or 0, self.name)
-        size = max(1, ELEMENTS // self.features)
+        size = max(1, ELEMENTS // max(self.features, self.classes or 0))
         for start in range(0, len(rows), size):
-            self._add(rows[start : start + size], None if labels is None else labels[start : start + size])
+            block, marks = Block(rows[None, start : start + size]), None
+            if labels is not None:
+                part = labels[start : start + size]
+                marks = Classes.of(part, block.n, self.classes or 0, self.name, rows.device)
+            self._add(block, marks)
         return self
 
-    def _add(self, rows: Tensor, labels: Tensor | None) -> None:
-        n, before = len(rows), self.n
-        self.n += n
-        self.relative = max(self.relative, rounding(rows.dtype))
-        if before == 0:
-            self._allocate(rows.device)
-        exact = rows.double()
-        norms = exact.norm(dim=1)
-        self.norm_sum += norms.sum()
-        self.broken += (norms - norms != 0).sum()  # NaN and inf, in fewer operations than isfinite
-        first = exact[0].clone()
-        centred = exact - first  # of the spread's size, so its mean is exact enough; equal samples leave zeros
-        centre = centred.mean(0)
-        centred -= centre
-        mean = first + centre
-        delta = mean - self.mean
-        joint = torch.cat([centred, (before * n / self.n) ** 0.5 * delta[None]])
-        self.scatter.addmm_(joint.T, joint)
-        self.mean += delta * (n / self.n)
-        if labels is not None:
-            counts = torch.bincount(labels, minlength=len(self.counts)).to(self.counts)
-            labels = labels.to(rows.device)
-            sums = torch.zeros_like(self.class_means).index_add_(0, labels, centred)
-            means = sums / counts.clamp(min=1)[:, None]
-            spread = (centred - means[labels]).square().sum(1)
-            self._join_classes(counts, means + mean, torch.zeros_like(counts).index_add_(0, labels, spread))
-
-    def _join_classes(self, counts: Tensor, means: Tensor, scatter: Tensor) -> None:
-        total = (self.counts + counts).clamp(min=1)
-        delta = torch.where(counts[:, None] > 0, means - self.class_means, 0.0)
-        self.class_scatter += scatter + self.counts * counts / total * delta.square().sum(1)
-        self.class_means += delta * (counts / total)[:, None]
-        self.counts += counts
+    def _add(self, block: Block, classes: Classes | None) -> None:
+        if self.n == 0:
+            self._hold(Sums.zeros(1, self.features, self.classes or 0, block.device))
+        self.sums.add(self.n, block, classes)
+        self.n += block.n
+        self.relative = max(self.relative, block.rounding)
 
     @detached
     def merge(self, other: Moments) -> Moments:
@@ -118,25 +98,17 @@ class Moments:
             )
         if other.n == 0:
             return self
-        before = self.n
+        if self.n == 0:
+            self._hold(Sums.zeros(1, self.features, self.classes or 0, other.mean.device))
+        theirs = Sums(*(tensor.to(self.mean.device) for tensor in other.sums))
+        self.sums.join(self.n, theirs, other.n)
         self.n += other.n
         self.relative = max(self.relative, other.relative)
-        if before == 0:
-            self._allocate(other.mean.device)
-        device = self.mean.device
-        delta = other.mean.to(device) - self.mean
-        self.scatter += other.scatter.to(device)
-        self.scatter.addr_(delta, delta, alpha=before * other.n / self.n)
-        self.mean += delta * (other.n / self.n)
-        self.norm_sum += other.norm_sum.to(device)
-        self.broken += other.broken.to(device)
-        if self.classes is not None:
-            self._join_classes(other.counts.to(device), other.class_means.to(device), other.class_scatter.to(device))
         return self
 
     def merged(self, other: Moments) -> Moments:
         """Give the joint moments and leave both parts as they are."""
-        return deepcopy(self).merge(other)
+        return Moments(self.features, self.classes, self.name).merge(self).merge(other)
 
     def check(self, least: int = 2, classes: int = 0) -> None:
         """Raise where there are too few samples or classes, or where features held NaN or inf."""
@@ -161,9 +133,5 @@ class Moments:
     @detached
     def spectrum(self) -> Float64[Tensor, " direction"]:
         """Give the eigenvalues of the covariance, largest first, as `winze.measure.spectrum` does."""
-        values = eigen(self.covariance(), self.name, vectors=False)[0].flip(0)
-        return values.clamp(min=0)[: min(self.n, self.features)]
-
-    def between(self) -> Float64[Tensor, "class feature"]:
-        """Give class means around the mean, each times its count: the moments of features with one-hot labels."""
-        return self.counts[:, None] * (self.class_means - self.mean)
+        self.check()
+        return self.sums.spectrum(self.n, self.relative, [self.name])[0]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from itertools import pairwise
 from typing import Any
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from winze.measure.block import Block
 from winze.measure.centre import Features, detached, flat
 from winze.measure.gram import LEAST, GramTable
 from winze.measure.value import CONSTANT
@@ -18,7 +20,7 @@ from winze.measure.value import CONSTANT
 class CKA:
     """Gather minibatch CKA between all pairs of `places`, or between `places` and the `others` of a second network.
 
-    Feed whole batches by `update`, or place by place from forward hooks: `place(i, features)`, then `close_batch()`.
+    Feed whole batches by `update`, or from forward hooks: `place(i, features)` or `block`, then `close_batch()`.
     Each place leaves one row of a table V, its centred Gram matrix; V Vᵀ is every HSIC of the batch at once.
 
     Batches weigh by their samples; those above `largest` are cut into equal pieces first. Batches below four samples
@@ -58,26 +60,34 @@ class CKA:
             raise
         return self.close_batch()
 
-    @detached
     def place(self, index: int, features: Features) -> None:
         """Reduce one place of the open batch; the second network's places are counted on after the first's."""
-        if not 0 <= index < self.rows or index in self._fed:
-            raise ValueError(f"place {index} of {self.rows} " + ("came twice" if index in self._fed else "is unknown"))
-        rows = flat(features, f"place {index}")
-        if self._fed and len(rows) != self._samples:
-            raise ValueError(f"place {index}: {len(rows)} samples in a batch of {self._samples}")
-        opened, self._samples = bool(self._fed), len(rows)
+        self.block(index, Block(flat(features, f"place {index}")[None]))
+
+    @detached
+    def block(self, first: int, block: Block) -> None:
+        """Reduce the places of the open batch from `first` on, as many as the block has."""
+        for index in range(first, first + len(block)):
+            if not 0 <= index < self.rows or index in self._fed:
+                raise ValueError(
+                    f"place {index} of {self.rows} " + ("came twice" if index in self._fed else "is unknown")
+                )
+        if self._fed and block.n != self._samples:
+            raise ValueError(f"place {first}: {block.n} samples in a batch of {self._samples}")
+        opened, self._samples = bool(self._fed), block.n
         if self._held:
-            rows = torch.cat([self._held[index], rows])
-        if len(rows) < LEAST:
-            self._fed[index] = rows.clone()
+            held = torch.stack(self._held[first : first + len(block)])
+            block = Block(torch.cat([held, block.features], 1))
+        few = block.features if block.n < LEAST else block.features[:, 1 - LEAST :]
+        self._fed |= enumerate(few.clone().unbind(), first)
+        if block.n < LEAST:
             return
-        self._fed[index] = rows[1 - LEAST :].clone()
-        pieces = rows.tensor_split(-(-len(rows) // self.largest) if self.largest else 1)
+        parts = -(-block.n // self.largest) if self.largest else 1
+        ends = [i * block.n // parts for i in range(parts + 1)]
         if not opened:
-            self._open([len(piece) for piece in pieces], rows.device)
-        for table, piece in zip(self._tables, pieces, strict=True):
-            table.write(index, piece)
+            self._open([end - start for start, end in pairwise(ends)], block.device)
+        for table, (start, end) in zip(self._tables, pairwise(ends), strict=True):
+            table.write(first, block.part(start, end))
 
     def _open(self, sizes: list[int], device: torch.device) -> None:
         if [(table.n, table.device) for table in self._tables] != [(n, device) for n in sizes]:
@@ -137,7 +147,7 @@ class CKA:
         last._tables = []
         last._open([LEAST], self._held[0].device)
         for index, (tail, held) in enumerate(zip(self._tail, self._held, strict=True)):
-            last._tables[0].write(index, torch.cat([tail[own - LEAST :], held]))
+            last._tables[0].write(index, Block(torch.cat([tail[own - LEAST :], held])[None]))
         last._sum(last._tables[0], own)
         return last._hsic, last._facts
 

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
+from winze.measure.block import Block
 from winze.measure.centre import Features, Labels, check_finite, check_labels, detached, flat
 
 
@@ -32,6 +33,17 @@ class Probe:
     def correct(self, features: Features, labels: Labels) -> Bool[Tensor, " sample"]:
         """Tell for each sample whether the prediction is right."""
         return self.predict(features) == labels.to(self.weight.device)
+
+
+@detached
+def correct_at_once(probes: Sequence[Probe], block: Block, labels: Labels) -> Bool[Tensor, "place sample"]:
+    """Tell what the probes of a block's places get right."""
+    weights, biases = ([getattr(probe, part) for probe in probes] for part in ("weight", "bias"))
+    weight = weights[0][None] if len(probes) == 1 else torch.stack(weights)
+    bias = biases[0][None] if len(probes) == 1 else torch.stack(biases)
+    features = block.exact if weight.dtype == torch.float64 else block.features.to(weight.dtype)
+    scores = torch.baddbmm(bias[:, None], features.to(weight.device), weight.mT)
+    return scores.argmax(2) == labels.to(weight.device)
 
 
 def adam_probes(

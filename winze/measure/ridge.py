@@ -12,6 +12,7 @@ from torch import Tensor
 from winze.measure.centre import Features, Labels, detached, eigen, flat
 from winze.measure.moments import Moments
 from winze.measure.probe import Probe
+from winze.measure.stack import AT_ONCE, Stack, alike
 from winze.measure.value import CONSTANT
 
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-12, 5))  # per sample: sklearn's alpha is n times as large
@@ -26,7 +27,6 @@ class Ridge(Probe):
     note: str = ""
 
 
-@detached
 def ridge(moments: Moments, held_out: Moments | None = None, penalties: Sequence[float] = PENALTIES) -> Ridge:
     """Fit one-hot labels by standardised features, with the penalty that serves held-out samples best.
 
@@ -36,24 +36,43 @@ def ridge(moments: Moments, held_out: Moments | None = None, penalties: Sequence
     probe is then fitted again on both parts together. A feature that is constant gets weight 0; a class without
     samples is never predicted.
     """
+    return ridges([moments], None if held_out is None else [held_out], penalties)[0]
+
+
+@detached
+def ridges(
+    moments: Sequence[Moments], held_out: Sequence[Moments] | None = None, penalties: Sequence[float] = PENALTIES
+) -> list[Ridge]:
+    """Fit `ridge` at many places; those beside each other that are alike are solved at once."""
     if not penalties or min(penalties) <= 0:
         raise ValueError(f"want penalties above 0, got {list(penalties)}")
-    moments.check(classes=2)
-    errors: tuple[float, ...] = ()
-    penalty, whole = penalties[0], moments
-    if held_out is not None and held_out.n:
-        held_out.check(least=1)
-        errors = _errors(moments, held_out, penalties)
-        penalty = penalties[errors.index(min(errors))]
-        whole = moments.merged(held_out)
-    elif len(penalties) > 1:
-        raise ValueError(f"{moments.name}: no held-out samples to choose one of {len(penalties)} penalties by")
+    held = [other if other.n else None for other in held_out] if held_out is not None else [None] * len(moments)
+    if len(penalties) > 1 and None in held:
+        where = moments[held.index(None)].name
+        raise ValueError(f"{where}: no held-out samples to choose one of {len(penalties)} penalties by")
+    found: list[Ridge] = []
+    for part in alike(moments, held):
+        others = [other for other in held[part] if other is not None]
+        found += _fitted(Stack.of(moments[part], classes=2), Stack.of(others, least=1) if others else None, penalties)
+    return found
+
+
+def _fitted(train: Stack, held: Stack | None, penalties: Sequence[float]) -> list[Ridge]:
+    places = len(train.sums.mean)
+    errors: list[tuple[float, ...]] = [()] * places
+    chosen, whole = [penalties[0]] * places, train
+    if held is not None:
+        errors = [tuple(row) for row in _errors(train, held, penalties).tolist()]
+        chosen = [penalties[row.index(min(row))] for row in errors]
+        whole = train.joined(held)
     scale, correlation, target = _standard(whole)
-    correlation.diagonal().add_(penalty)
-    weight = torch.cholesky_solve(target, torch.linalg.cholesky(correlation)).T * scale
-    bias = whole.counts / whole.n - weight @ whole.mean
-    note = "" if bool(scale.any()) else f"{CONSTANT}; the commonest class is all a probe can say"
-    return Ridge(weight, bias, float(penalty), errors, note)
+    correlation.diagonal(dim1=1, dim2=2).add_(correlation.new_tensor(chosen)[:, None])
+    weight = torch.cholesky_solve(target, torch.linalg.cholesky(correlation)).mT * scale[:, None]
+    bias = whole.sums.counts / whole.n - (weight @ whole.sums.mean[:, :, None])[..., 0]
+    live = scale.any(1).tolist()
+    notes = ["" if alive else f"{CONSTANT}; the commonest class is all a probe can say" for alive in live]
+    rows = zip(weight, bias, chosen, errors, notes, strict=True)
+    return [Ridge(w, b, float(penalty), error, note) for w, b, penalty, error, note in rows]
 
 
 def ridge_probe(
@@ -74,32 +93,37 @@ def ridge_probe(
     return ridge(train, Moments.of(rows[out_rows], labels[out_labels], classes), penalties)
 
 
-def _standard(moments: Moments) -> tuple[Tensor, Tensor, Float64[Tensor, "feature class"]]:
+def _standard(stack: Stack) -> tuple[Tensor, Tensor, Float64[Tensor, "place feature class"]]:
     """Give 1/std (0 for constant features), correlations, and correlations with one-hot labels times their std."""
-    deviation = (moments.scatter.diagonal() / moments.n).sqrt()
-    live = deviation > moments.relative * moments.mean.abs()
+    scatter, mean = stack.sums.scatter, stack.sums.mean
+    deviation = (scatter.diagonal(dim1=1, dim2=2) / stack.n).sqrt()
+    live = deviation > stack.relative * mean.abs()
     scale = torch.where(live, 1 / deviation, 0.0)
     return (
         scale,
-        scale[:, None] * (moments.scatter / moments.n) * scale,
-        scale[:, None] * moments.between().T / moments.n,
+        scale[:, :, None] * (scatter / stack.n) * scale[:, None],
+        scale[:, :, None] * stack.between().mT / stack.n,
     )
 
 
-def _errors(train: Moments, held: Moments, penalties: Sequence[float]) -> tuple[float, ...]:
+def _errors(train: Stack, held: Stack, penalties: Sequence[float]) -> Float64[Tensor, "place penalty"]:
     """Give the mean squared error on held-out samples for each penalty, in the eigenbasis of the correlations."""
     scale, correlation, target = _standard(train)
-    energy, basis = eigen(correlation, train.name)
-    target = basis.T @ target
-    basis = scale[:, None] * basis  # from features to standardised, rotated features
-    shift = (held.mean - train.mean) @ basis
-    scatter = basis.T @ (held.scatter / held.n) @ basis
-    cross = basis.T @ held.between().T / held.n
-    shares, seen = train.counts / train.n, held.counts / held.n
+    energy, basis = eigen(correlation, train.names)
+    energy, target = energy.clamp(min=0), basis.mT @ target
+    basis = scale[:, :, None] * basis  # from features to standardised, rotated features
+    shift = (held.sums.mean - train.sums.mean)[:, None] @ basis
+    scatter = basis.mT @ (held.sums.scatter / held.n) @ basis
+    cross = basis.mT @ held.between().mT / held.n
+    shares, seen = train.sums.counts / train.n, held.sums.counts / held.n
+    places, features, classes = target.shape
     errors = []
-    for penalty in penalties:
-        weight = target / (energy.clamp(min=0) + penalty)[:, None]
-        offset = shift @ weight + shares - seen
-        spread = (weight * (scatter @ weight)).sum() - 2 * (weight * cross).sum() + 1 - seen.square().sum()
-        errors.append(float(spread + offset.square().sum()))
-    return tuple(errors)
+    # as many penalties at once as leave the weights small
+    for some in energy.new_tensor(penalties).split(max(1, AT_ONCE // target.numel())):
+        weights = target[:, :, None] / (energy[:, :, None] + some)[..., None]
+        columns = weights.view(places, features, -1)
+        inner = (columns * (scatter @ columns)).sum(1).view(places, -1, classes).sum(2)
+        mixed = (weights * cross[:, :, None]).sum((1, 3))
+        offset = (shift @ columns).view(places, -1, classes) + (shares - seen)[:, None]
+        errors.append(inner - 2 * mixed + offset.square().sum(2))
+    return torch.cat(errors, 1) + (1 - seen.square().sum(1))[:, None]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -54,5 +55,11 @@ def sampled(features: Float[Tensor, "sample feature"], most: int, seed: int) -> 
     width = features.shape[1]
     if width <= most:
         return features
+    return features.index_select(1, kept_features(width, most, seed, features.device))
+
+
+@lru_cache(maxsize=128)
+def kept_features(width: int, most: int, seed: int, device: torch.device) -> Int64[Tensor, " kept"]:
+    """Which features of a wide place are kept, in order."""
     kept = torch.randperm(width, generator=torch.Generator().manual_seed(seed))[:most].sort().values
-    return features[:, kept.to(features.device)]
+    return kept.to(device)

@@ -14,7 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from winze.depth import Place
-from winze.observe.features import LAYOUTS, Layout
+from winze.observe.features import LAYOUTS, Layout, Pool, pooled
 from winze.shape.example import Example
 from winze.shape.find import Discovery, discover
 from winze.shape.survey import at_rest
@@ -26,13 +26,28 @@ Where = str | Sequence[str] | None
 
 @dataclass(frozen=True)
 class Spot:
-    """A place and how to read it: the `call`-th call of a module, which of its outputs, and how that lies."""
+    """A place and how to read it: the `call`-th call of a module, which of its outputs, and how that lies.
+
+    `shape` is what the output was like in the example run.
+    """
 
     place: Place
     module: nn.Module
     call: int = 0
     output: int = 0
     layout: Layout | None = None
+    shape: tuple[int, ...] = ()
+
+    def features(self, output: Any, pool: Pool) -> Tensor:
+        """One row of features a sample from what the module put out."""
+        if not isinstance(output, Tensor):
+            output = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)][self.output]
+        assert self.layout is not None
+        return pooled(output, self.layout, pool, self.place.name)
+
+    def width(self, pool: Pool) -> int:
+        """How many features that would be for samples like the example's."""
+        return self.features(torch.empty(self.shape, device="meta"), pool).shape[1]
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,7 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
         chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
     if not chosen:
         raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
-    larger = _events(net, sample.with_batch(sample.batch + 1))
+    larger = _events(net, sample.with_batch(sample.batch + 1), {event.module for event in chosen})
     shapes = {(e.module, e.call): e.outputs for e in larger}
     spots = []
     for index, event in enumerate(chosen):
@@ -75,12 +90,12 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
         output = 0 if found is None else _output_index(found, event)
         spot = Spot(Place(index, len(chosen), name), event.module, event.call, output)
         lies = _layout(spot, event, shapes[event.module, event.call], sample.batch, events, layout)
-        spots.append(replace(spot, layout=lies))
+        spots.append(replace(spot, layout=lies, shape=event.outputs[output][1]))
     return spots
 
 
-def _events(net: nn.Module, example: Example) -> list[Event]:
-    """Every call of every module in one eval run, in the order in which they finish."""
+def _events(net: nn.Module, example: Example, only: set[nn.Module] | None = None) -> list[Event]:
+    """Every call of every module, or of some, in one eval run, in the order in which they finish."""
     names = {module: name for name, module in net.named_modules()}
     events: list[Event] = []
     calls: dict[nn.Module, int] = {}
@@ -94,7 +109,7 @@ def _events(net: nn.Module, example: Example) -> list[Event]:
         outputs = tuple((id(t), tuple(t.shape)) for t in outs)
         events.append(Event(names[module], module, call, tuple(map(id, ins)), outputs, names[module].count(".")))
 
-    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in names]
+    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in names if only is None or m in only]
     try:
         with at_rest(net, training=False), torch.no_grad():
             net(*example.args, **example.kwargs)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.observe.features import Pool, pooled
+from winze.observe.features import Pool
 from winze.observe.places import Spot
 
 Take = Callable[[int, Tensor], None]
@@ -35,7 +35,7 @@ def recording(net: nn.Module, spots: Sequence[Spot], take: Take, pool: Pool = "m
         call = calls[module] = calls.get(module, -1) + 1
         for spot in by_module[module]:
             if spot.call == call:
-                take(spot.place.index, _features(spot, output, pool))
+                take(spot.place.index, spot.features(output, pool))
 
     modes = [(module, module.training) for module in net.modules()]
     handles = [net.register_forward_pre_hook(begin)]
@@ -49,10 +49,3 @@ def recording(net: nn.Module, spots: Sequence[Spot], take: Take, pool: Pool = "m
             handle.remove()
         for module, mode in modes:
             module.training = mode
-
-
-def _features(spot: Spot, output: Any, pool: Pool) -> Tensor:
-    if not isinstance(output, Tensor):
-        output = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)][spot.output]
-    assert spot.layout is not None
-    return pooled(output, spot.layout, pool, spot.place.name)

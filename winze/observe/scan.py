@@ -16,8 +16,10 @@ from winze.measure import CKA, Probe
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Data, Feed, pair
-from winze.observe.passes import Reader, read_test, ridge_probes, trained_probes
+from winze.observe.passes import read_test
 from winze.observe.places import Where, find_spots
+from winze.observe.probes import ridge_probes, trained_probes
+from winze.observe.reader import Reader
 from winze.observe.result import Scan
 from winze.observe.shards import Crew, in_shards
 from winze.observe.store import Store
@@ -76,7 +78,7 @@ def scan(
     given = test_feed.example()
     spots = find_spots(net, given if example is None else example, places, layout)
     reader = Reader(net, spots, pool, max_features, track, crew)
-    full = reader.widths(test_feed)
+    full = [spot.width(pool) for spot in spots] if example is None else reader.widths(test_feed)
     widths = [min(width, max_features) for width in full]
     readings = Readings()
     scanner = Scanner(readings, reader, widths, probe, memory, seed)
@@ -178,7 +180,7 @@ class Scanner:
         if correct:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
 
-    def _probes(self, reader: Reader, train: Feed, classes: int, widths: list[int]) -> list[Probe]:
+    def _probes(self, reader: Reader, train: Feed, classes: int, widths: list[int]) -> Sequence[Probe]:
         if self.probe == "ridge":
             return ridge_probes(reader, train, classes, widths)
         return trained_probes(reader, train, classes, self.memory, self.seed)

@@ -20,7 +20,7 @@ from winze.observe.cutting import cut
 from winze.observe.feed import Feed
 
 if TYPE_CHECKING:
-    from winze.observe.passes import Reader
+    from winze.observe.reader import Reader
 
 
 @runtime_checkable

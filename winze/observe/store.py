@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from torch import Tensor
+
 from winze.depth import Place
 from winze.measure import (
     Moments,
@@ -16,12 +18,17 @@ from winze.measure import (
     numerical_rank_of,
     participation_ratio_of,
     sample_norm_of,
+    spectra,
 )
+from winze.measure.stack import on_cpu
 from winze.observe.embedding import embed_places
 from winze.observe.passes import Gathered
 from winze.observe.places import Spot
 from winze.observe.result import wilson
 from winze.readings import Readings
+
+SMALL = 1024
+"""Moments of no more features are brought to the CPU: their numbers take many small operations."""
 
 
 @dataclass
@@ -34,11 +41,15 @@ class Store:
 
     def places(self, spots: Sequence[Spot], result: Gathered, probes: Sequence[Probe] | None) -> None:
         """The rows of each place, with probe heads and spectra."""
+        spectra_found = spectra(result.moments) if "rank" in self.wanted else []
+        moments = result.moments
+        if any(each.mean.is_cuda for each in moments) and max(each.features for each in moments) <= SMALL:
+            moments = on_cpu(moments)
         for i, spot in enumerate(spots):
             if probes is not None:
                 self._probe(spot.place, probes[i], float(result.correct[i].double().mean()), len(result.labels))
-            if result.moments:
-                self._moments(spot.place, result.moments[i])
+            if moments:
+                self._moments(spot.place, moments[i], spectra_found[i] if spectra_found else None)
 
     def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
         """What belongs to all places together: CKA, and the pictures."""
@@ -73,14 +84,14 @@ class Store:
         for part in ("weight", "bias"):
             self.readings.arrays[f"probe/{self.data}/{place.index}/{part}"] = getattr(probe, part).float().cpu().numpy()
 
-    def _moments(self, place: Place, moments: Moments) -> None:
+    def _moments(self, place: Place, moments: Moments, spectrum: Tensor | None) -> None:
         values: dict[str, float] = {}
-        if "rank" in self.wanted:
-            spectrum = moments.spectrum()
+        if spectrum is not None:
+            spectrum = spectrum.cpu()
             values["numerical_rank"] = numerical_rank_of(spectrum)
             values["effective_rank"] = effective_rank_of(spectrum)
             values["participation_ratio"] = participation_ratio_of(spectrum)
-            self.readings.arrays[f"spectrum/{place.index}"] = spectrum.cpu().numpy()
+            self.readings.arrays[f"spectrum/{place.index}"] = spectrum.numpy()
         if "variance" in self.wanted:
             values["intra_variance"], values["inter_variance"] = class_variance_of(moments)
         if "collapse" in self.wanted:

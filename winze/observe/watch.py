@@ -11,11 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.measure import CKA, weight_change
+from winze.measure import CKA, Block, weight_change
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
-from winze.observe.passes import Reader, read_test, ridge_probes
+from winze.observe.passes import read_test
 from winze.observe.places import Where, find_spots
+from winze.observe.probes import ridge_probes
+from winze.observe.reader import Reader
 from winze.observe.store import Store
 from winze.readings import Readings, Row
 
@@ -71,7 +73,7 @@ class Watch:
         self._name = name
         spots = find_spots(net, self._test.example(), places)
         self._reader = Reader(net, spots, pool, max_features)
-        self._widths = [min(width, max_features) for width in self._reader.widths(self._test)]
+        self._widths = [min(spot.width(pool), max_features) for spot in spots]
         self._reference: Reader | None = None
         if "cka" in self._wanted:
             other = copy.deepcopy(net) if reference is None else reference
@@ -155,8 +157,8 @@ class Watch:
         cka = CKA(count, count)
         shift = 0
 
-        def take(i: int, features: Tensor, batch: Batch) -> None:
-            cka.place(shift + i, features)
+        def take(first: int, block: Block, batch: Batch) -> None:
+            cka.block(shift + first, block)
 
         for batch, _ in self._reader.run(self._test, take, ""):
             shift = count  # the same batch again: a loader that shuffles would give the reference other samples

@@ -1,0 +1,136 @@
+"""Runs a network on data and hands on what each place holds, several places at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from winze.measure import Block
+from winze.observe.features import Pool, sampled
+from winze.observe.feed import Batch, Feed
+from winze.observe.places import Spot
+from winze.observe.record import recording
+from winze.observe.shards import Crew
+from winze.shape.example import Example
+
+AT_ONCE = 1 << 20
+"""Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""
+
+Take = Callable[[int, Block, Batch], None]
+T = TypeVar("T")
+
+
+@dataclass
+class Reader:
+    """A network with its places and the way features are taken there."""
+
+    net: nn.Module
+    spots: Sequence[Spot]
+    pool: Pool = "mean"
+    max_features: int = 8000
+    track: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda batches, text, total: batches
+    crew: Crew | None = None
+
+    def run(self, feed: Feed, take: Take, text: str, whole: bool = False) -> Generator[tuple[Batch, Any], None, None]:
+        """Send the feed through the network.
+
+        `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
+        each other and are equally wide, as many as are small together.
+        """
+        waiting = _Waiting(self, take)
+        read: set[int] = set()
+
+        def hand(index: int, features: Tensor) -> None:
+            read.add(index)
+            waiting.add(position[index], features if whole else sampled(features, self.max_features, index))
+
+        position = {spot.place.index: i for i, spot in enumerate(self.spots)}
+        with recording(self.net, self.spots, hand, self.pool):
+            for batch in self.track(feed, text, len(feed)):
+                read.clear()
+                waiting.begin(batch)
+                output = self.net(*batch.args, **batch.kwargs)
+                waiting.hand_on()
+                for spot in self.spots:
+                    if spot.place.index not in read:
+                        raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
+                yield batch, output
+
+    def widths(self, feed: Feed) -> list[int]:
+        """How many features each place has."""
+        found = [0] * len(self.spots)
+
+        def take(first: int, block: Block, batch: Batch) -> None:
+            found[first : first + len(block)] = [block.width] * len(block)
+
+        batch = next(iter(feed))
+        few = Example(batch.kwargs or batch.args).with_batch(2)
+        labels = torch.zeros(2, dtype=torch.long)
+        for _ in self.run(
+            Feed([(few.kwargs or few.args, labels)], feed.name, device=feed.device), take, "", whole=True
+        ):
+            break
+        return found
+
+
+class _Waiting:
+    """Features of places that wait to be handed on together; what is large on its own does not wait."""
+
+    def __init__(self, reader: Reader, take: Take) -> None:
+        self.reader, self.take = reader, take
+        self.views = reader.pool in ("flatten", "token")  # of an output that the network may overwrite
+        self.rows: list[Tensor] = []
+
+    def begin(self, batch: Batch) -> None:
+        self.batch, self.first, self.rows = batch, 0, []
+
+    def add(self, place: int, features: Tensor) -> None:
+        n, width = features.shape
+        if n != len(self.batch):
+            raise ValueError(f"place {self._name(place)!r}: {n} rows for {len(self.batch)} samples")
+        each = n * max(n, width)
+        if self.rows and not (self._follows(place, features) and each * (len(self.rows) + 1) <= AT_ONCE):
+            self.hand_on()
+        if not self.rows:
+            self.first = place
+        last = 2 * each > AT_ONCE or place + 1 == len(self.reader.spots)
+        self.rows.append(features.clone() if self.views and not last else features)
+        if last:
+            self.hand_on()
+
+    def _follows(self, place: int, features: Tensor) -> bool:
+        other = self.rows[-1]
+        alike = (features.shape, features.dtype, features.device) == (other.shape, other.dtype, other.device)
+        return alike and place == self.first + len(self.rows)
+
+    def hand_on(self) -> None:
+        if not self.rows:
+            return
+        rows, self.rows = self.rows, []
+        try:
+            self.take(self.first, Block(torch.stack(rows) if len(rows) > 1 else rows[0][None]), self.batch)
+        except torch.OutOfMemoryError as error:
+            raise MemoryError(
+                f"place {self._name(self.first)!r}: {rows[0].shape[1]} features do not fit in memory; "
+                "lower batch= or max_features=, or pool more"
+            ) from error
+
+    def _name(self, place: int) -> str:
+        return self.reader.spots[place].place.name
+
+
+class OnceABatch(Generic[T]):
+    """What all places of a batch share, made when the first asks for it."""
+
+    def __init__(self, make: Callable[[Batch, torch.device], T]) -> None:
+        self.make = make
+        self.made: tuple[tuple[int, torch.device], T] | None = None
+
+    def __call__(self, batch: Batch, device: torch.device) -> T:
+        if self.made is None or self.made[0] != (batch.offset, device):
+            self.made = (batch.offset, device), self.make(batch, device)
+        return self.made[1]
