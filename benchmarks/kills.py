@@ -4,7 +4,7 @@ Goal: after 25 kills and more, weights, metrics and readings of every run equal,
 never stopped. A kill counts where the process was at work (after its imports), and wherever it came: while training,
 while scanning, or in the middle of a file.
 
-    python benchmarks/kills.py [--kills 30] [--seed 0] [--epochs 40] [--out results]
+    python benchmarks/kills.py [--kills 30] [--seed 0] [--epochs 80] [--out results]
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from winze.readings import ARRAYS, MANIFEST, ROWS
 from winze.train import Hardware, Training
 
 OUTCOME = ("net.safetensors", METRICS, ROWS, ARRAYS, MANIFEST)
-MOST = 6  # kills a run
+MOST = 3  # kills a run
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--epochs", type=int, default=40)
+    parser.add_argument("--epochs", type=int, default=80)
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     args = parser.parse_args()

@@ -1,6 +1,7 @@
 """What a store must survive: a process that dies at a chosen moment (played in process: from then on nothing changes on
 the disk any more), and a disk that is full."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -91,3 +92,19 @@ def small_disk(folder, size):
         yield folder
     finally:
         subprocess.run(["umount", str(folder)], check=True)
+
+
+@contextmanager
+def full_disk_after(writes):
+    """So many files can still be written, then there is no room left."""
+    fill, calls = files._fill, []
+
+    def filled(file, content):
+        calls.append(file)
+        if len(calls) > writes:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fill(file, content)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_fill", filled)
+        yield

@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from deaths import Death, death_at, small_disk
+from deaths import Death, death_at, every_death, full_disk_after, small_disk
 from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, work
 from torch import nn
 
 from winze.lab.perform import perform
 from winze.lab.store import RUN, BusyError, Runs, read
 from winze.readings import Readings
-from winze.train import Hardware, StoreError, Training, files
+from winze.train import Hardware, StoreError, Training
 from winze.train.files import sha256
 
 
@@ -183,24 +183,35 @@ def dies_at(runs, last):
     assert disk.dead
 
 
-def check_deaths(tmp_path, whole, chosen):
+def test_a_run_that_died_while_writing_ends_as_if_it_had_not(tmp_path, whole):
     total = changes(Runs(tmp_path / "count"))
     assert total > 100
-    for last in chosen(total):
+    for last in (0, total - 1, *random.Random(1).sample(range(total), 4)):
         runs = Runs(tmp_path / str(last))
         dies_at(runs, last)
         assert resumed(runs) == whole, f"after dying at change {last} of {total}"
 
 
-def test_a_run_that_died_while_writing_ends_as_if_it_had_not(tmp_path, whole):
-    rng = random.Random(1)
-    check_deaths(tmp_path, whole, lambda total: [0, total - 1, *rng.sample(range(total), 4)])
+def brief(config, bench):
+    """Little work that still writes everything a run may write."""
+    net = nn.Linear(4, 3)
+    bench.train(net, spots(), config.first)
+    bench.readings.add("weight", net.weight.sum().item())
+    bench.keep(net, "winze/mlp1")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(4))
-def test_a_run_that_died_at_any_write_at_all_ends_as_if_it_had_not(tmp_path, whole, part):
-    check_deaths(tmp_path, whole, lambda total: range(part, total, 4))
+def test_a_run_that_died_at_any_write_at_all_ends_as_if_it_had_not(tmp_path):
+    whole = outcome(perform(job(), Runs(tmp_path / "whole"), recipe=recipe(brief)))
+    deaths = every_death(
+        lambda runs: perform(job(), runs, recipe=recipe(brief)), lambda number: Runs(tmp_path / str(number))
+    )
+    count = 0
+    for count, runs in enumerate(deaths, 1):
+        folder = perform(job(), runs, recipe=recipe(brief))
+        assert settled(folder)
+        assert outcome(folder) == whole, f"after death {count}"
+    assert count > 60
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -253,20 +264,10 @@ def test_a_tampered_checkpoint_is_passed_over_and_the_run_ends_the_same(runs, wh
 # a full disk
 
 
-@pytest.mark.parametrize("after", [0, 1, 5, 9, 20])
-def test_a_disk_that_fills_up_stops_with_a_clear_word_and_the_run_goes_on_later(runs, whole, monkeypatch, after):
-    fill, calls = files._fill, []
-
-    def full(file, content):
-        calls.append(file)
-        if len(calls) > after:
-            raise OSError(28, "No space left on device")
-        fill(file, content)
-
-    monkeypatch.setattr(files, "_fill", full)
-    with pytest.raises(StoreError, match=r"disk is full.*make room"):
+@pytest.mark.parametrize("writes", [0, 1, 5, 9, 15])
+def test_a_disk_that_fills_up_stops_with_a_clear_word_and_the_run_goes_on_later(runs, whole, writes):
+    with full_disk_after(writes), pytest.raises(StoreError, match=r"disk is full.*make room"):
         perform(job(), runs, recipe=RECIPE)
-    monkeypatch.undo()
     assert resumed(runs) == whole
 
 
@@ -342,14 +343,14 @@ def test_a_run_killed_for_real_ends_as_if_it_had_not(tmp_path):
 
     def started(root):
         process = subprocess.Popen(
-            [sys.executable, script, str(root), "40", "1"], stdout=subprocess.PIPE, text=True, env=os.environ
+            [sys.executable, script, str(root), "12", "1"], stdout=subprocess.PIPE, text=True, env=os.environ
         )
         assert process.stdout.readline() == "begin\n"
         return process
 
     with started(tmp_path / "whole") as process:
         assert process.stdout.readline() == "end\n"
-    long, rng, kills = job(epochs=40), random.Random(0), 0
+    long, rng, kills = job(epochs=12), random.Random(0), 0
     whole, runs = Runs(tmp_path / "whole"), Runs(tmp_path / "killed")
     seconds = read(whole.folder(long))["seconds"]
     for _ in range(3):
