@@ -90,16 +90,17 @@ def main() -> None:
             kills = kill_some(runs, args.epochs, length, moments, args.kills - sum(len(row["kills"]) for row in rows))
             finish(runs, args.epochs)
             found = outcome(runs, args.epochs)
-            same = [name for name in OUTCOME if found[name] == expected[name]]
-            rows.append({"identical": same == list(OUTCOME), "same": same, "kills": kills})
-            print(rows[-1], flush=True)
+            differ = [name for name in OUTCOME if found[name] != expected[name]]
+            if kills:  # else it was done before its first kill
+                rows.append({"identical": not differ, "differ": differ, "kills": kills})
+                print(rows[-1], flush=True)
     kills = [kill for row in rows for kill in row["kills"]]
     content = {
         "machine": {**machine("cpu"), "threads": HARDWARE.threads, "winze": __version__},
         "kills": len(kills),
         "kills_while_training": sum(kill["at"] == "training" for kill in kills),
         "kills_in_the_middle_of_a_file": sum(kill["half_written"] for kill in kills),
-        "runs": len(rows),
+        "killed_runs": len(rows),
         "identical_runs": sum(row["identical"] for row in rows),
         "compared": list(OUTCOME),
         "epochs": args.epochs,
@@ -135,7 +136,7 @@ def met(folder: Path, epochs: int) -> dict[str, Any]:
     path = folder / METRICS
     lines = len(path.read_text().splitlines()) if path.is_file() else 0
     half = any(file.name.startswith(".") and file.is_file() for file in folder.rglob("*")) if folder.exists() else False
-    return {"epochs": lines, "at": "training" if lines < epochs else "scanning", "half_written": half}
+    return {"epochs": lines, "at": "training" if lines < epochs else "after training", "half_written": half}
 
 
 def finish(runs: Runs, epochs: int) -> None:
