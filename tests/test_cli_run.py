@@ -191,7 +191,7 @@ def test_two_processes_of_the_command_line_and_torchrun_run_the_smoke_scale(else
     )
     assert one.returncode == DONE, one.stderr
     assert done_in() == [("mlp4", 0), ("mlp8", 0)]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", "0"]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     both = subprocess.run(
         [*torchrun, "-m", "winze", *SMOKE, "--out", "shared"], capture_output=True, text=True, env=bare, timeout=250
     )

@@ -183,7 +183,7 @@ class _Loop:
                 self.net.train()
             bar.advance()
         weights = torch.tensor(sizes, dtype=torch.float64)
-        loss = self._mean(losses.double().cpu() @ weights / weights.sum())
+        loss = self._mean(torch.stack([losses.double().cpu() @ weights, weights.sum()]))
         row = {"epoch": epoch + 1, "step": start + self.source.steps, "lr": rate(step), "loss": loss}
         if self.test is not None and self._is_due(epoch, self.training.evaluate_every):
             row |= self._judged()
@@ -195,9 +195,10 @@ class _Loop:
     def _is_due(self, epoch: int, every: int) -> bool:
         return (epoch + 1) % every == 0 or epoch + 1 == self.training.epochs
 
-    def _mean(self, loss: Tensor) -> float:
-        """The loss over all processes."""
-        return float(loss if self.fabric.world_size == 1 else self.fabric.all_reduce(loss, reduce_op="mean"))
+    def _mean(self, sums: Tensor) -> float:
+        """The mean loss over all processes, from its sum and the number of samples in this one."""
+        total, samples = sums if self.fabric.world_size == 1 else self.fabric.all_reduce(sums, reduce_op="sum")
+        return float(total / samples)
 
     def _judged(self) -> dict[str, float]:
         assert self.test is not None

@@ -69,11 +69,13 @@ class OnDevice:
         self._generator = torch.Generator(device)
         self.sizes = [len(piece) for piece in self._pieces(torch.arange(len(labels)))]
         self.steps = len(self.sizes)
+        self._size = self.sizes[0]  # of the batch that is at work, over all processes
 
     def epoch(self, number: int) -> Iterator[Pair]:
         """Row numbers and random numbers of each batch."""
         order = torch.randperm(len(self.labels), generator=generator("cpu", self.seed, "order", number))
         for i, piece in enumerate(self._pieces(order.to(self.device))):
+            self._size = len(piece)
             yield self._mine(piece), self._mine(self._table(len(piece), number * self.steps + i))
 
     def make(self, rows: Tensor, table: Tensor) -> Pair:
@@ -85,10 +87,7 @@ class OnDevice:
 
     def share(self, rows: Tensor) -> float:
         """What the mean loss of this process's slice counts for, where slices are not of one size."""
-        if self.world == 1 or len(rows) * self.world == self.training.batch:
-            return 1.0
-        whole = next(size for size in self.sizes if abs(size / self.world - len(rows)) < 1)
-        return len(rows) * self.world / whole
+        return len(rows) * self.world / self._size
 
     def _table(self, samples: int, step: int) -> Tensor:
         """Uniform numbers for the augmentation of one step."""

@@ -1,0 +1,60 @@
+"""A training that several processes may share; `torchrun` starts this file, and each process stores what it got."""
+
+import os
+import sys
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from winze import Alternation, Junction, ResidualDropPath
+from winze.data import Flip, Noise, PadCrop
+from winze.train import Hardware, Training, fit
+
+PLAIN = Training(
+    3,
+    batch=16,
+    lr=0.05,
+    momentum=0.9,
+    weight_decay=1e-3,
+    schedule="cosine",
+    clip=1.0,
+    ema=0.9,
+    augment=(PadCrop(1), Flip(), Noise(0.1)),
+    precision="64-true",
+)
+STAGED = Training(3, batch=16, lr=0.05, momentum=0.9, precision="64-true")
+SAMPLES = {"plain": 53, "staged": 48, "one left over": 33}
+
+
+def data(samples):
+    generator = torch.Generator().manual_seed(1)
+    labels = torch.arange(samples) % 3
+    return torch.rand(samples, 1, 4, 4, generator=generator, dtype=torch.float64) + labels[:, None, None, None], labels
+
+
+def net():
+    torch.manual_seed(0)
+    branches = (nn.Sequential(nn.Linear(12, 12), nn.LayerNorm(12), nn.ReLU()) for _ in range(3))
+    return nn.Sequential(
+        nn.Flatten(), nn.Linear(16, 12), *(Junction(branch) for branch in branches), nn.Linear(12, 3)
+    ).double()
+
+
+def train(name):
+    """The weights and losses at the end."""
+    torch.set_num_threads(1)
+    made, alternation = net(), None
+    if name == "staged":
+        for module in made.modules():
+            if isinstance(module, Junction):
+                module.rule = ResidualDropPath(0.4)
+        alternation = Alternation(made, rows=16, seed=3)
+    hardware = Hardware(accelerator="cpu", threads=1, step="plain")
+    training = STAGED if name == "staged" else PLAIN
+    history = fit(made, data(SAMPLES[name]), training, seed=5, hardware=hardware, alternation=alternation)
+    return {**made.state_dict(), "losses": torch.tensor(history.losses, dtype=torch.float64)}
+
+
+if __name__ == "__main__":
+    torch.save(train(sys.argv[2]), Path(sys.argv[1], f"rank{os.environ['RANK']}.pt"))
