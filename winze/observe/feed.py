@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, default_collate
 
 Data = Any
 """A pair of tensors (x, y), or an iterable of batches (x, y) where x is a tensor, a tuple, or a dict of arguments."""
@@ -122,16 +123,35 @@ def is_pair(data: Data) -> bool:
 
 
 def _known_labels(data: Data, name: str) -> Tensor | None:
+    """The labels that come, where that can be told without reading all of the data; not in their order."""
     if is_pair(data):
         return _labels(data[1], name)
-    if isinstance(data, list | tuple):
+    if isinstance(data, list | tuple) or (isinstance(data, DataLoader) and not _is_plain(data)):
         return None
     for owner in (data, getattr(data, "dataset", None)):
         for attribute in ("labels", "targets"):
             found = getattr(owner, attribute, None)
             if found is not None and len(found):
-                return torch.as_tensor(found).cpu().long()
+                return _transformed(torch.as_tensor(found).cpu().long(), owner)
     return None
+
+
+def _is_plain(loader: DataLoader[Any]) -> bool:
+    """Whether a loader gives all samples of its dataset, and each as it is."""
+    ways = (SequentialSampler, RandomSampler)
+    if type(loader.sampler) not in ways or type(loader.batch_sampler) not in (BatchSampler, type(None)):
+        return False
+    all_of_it = len(loader.sampler) == len(loader.dataset)  # type: ignore[arg-type]
+    return all_of_it and loader.collate_fn is default_collate
+
+
+def _transformed(labels: Tensor, dataset: Any) -> Tensor | None:
+    """Labels as a dataset of torchvision's kind gives them, by its own `target_transform`."""
+    change = getattr(dataset, "target_transform", None)
+    if change is None:
+        both = getattr(dataset, "transforms", None)
+        return labels if both is None or hasattr(both, "target_transform") else None
+    return torch.as_tensor([int(change(label)) for label in labels.unique().tolist()])
 
 
 def _batch(item: Any, name: str) -> tuple[Any, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import platform
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -69,59 +70,54 @@ def scan(
         raise ValueError(f"batch and max_features must be at least 1, got {batch} and {max_features}")
     wanted = _checked(measures, probe, train)
     began = time.perf_counter()
-    home = next((p.device for p in net.parameters()), torch.device("cpu"))
-    where = torch.device(device) if device is not None else home
-    if where != home:
-        net.to(where)
     track = _tracker(progress)
-    train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
-    given = test_feed.example()
-    spots = find_spots(net, given if example is None else example, places, layout)
-    reader = Reader(net, spots, pool, max_features, track, crew)
-    full = [spot.width(pool) for spot in spots] if example is None else reader.widths(test_feed)
-    widths = [min(width, max_features) for width in full]
-    readings = Readings()
-    scanner = Scanner(readings, reader, widths, probe, memory, seed)
-    scanner.read(name, train_feed, test_feed, classes, wanted, embed)
-    notes = [*(train_feed.notes if train_feed is not None else []), *test_feed.notes]
-    samples = {name: _counts(train_feed, test_feed)}
-    for other, (other_train, other_test) in (ood or {}).items():
-        a, b, n = pair(other_train, other_test, other, batch, where)
-        scanner.read(other, a, b, n, {"probe"}, own=False)
-        notes += [*a.notes, *b.notes]
-        samples[other] = _counts(a, b)
-    for spot, width in zip(spots, full, strict=True):
-        readings.add("features", float(width), place=spot.place, data=name, split="test")
-    readings.conventions.update(
-        network=type(net).__name__,
-        data=name,
-        ood=list(ood or {}),
-        places=[spot.place.name for spot in spots],
-        layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
-        pool=pool,
-        probe=probe,
-        measures=sorted(wanted),
-        samples=samples,
-        batch=test_feed.size,
-        classes=None,
-        class_count=classes,
-        cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
-        rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
-        notes=notes,
-        seed=seed,
-        example=list(given[0].shape) if isinstance(given, tuple) else None,
-        embedding=embed,
-        dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
-        device=str(where),
-        versions={"python": platform.python_version(), "torch": torch.__version__},
-        seconds=round(time.perf_counter() - began, 2),
-    )
-    result = Scan(readings)
-    if costs and train_feed is not None:
-        measure_cuts(net, result, test_feed.example(32))
-    if where != home:
-        net.to(home)
-    return result
+    with _placed(net, device) as where:
+        train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
+        given = test_feed.example()
+        spots = find_spots(net, given if example is None else example, places, layout)
+        reader = Reader(net, spots, pool, max_features, track, crew)
+        full = [spot.width(pool) for spot in spots] if example is None else reader.widths(test_feed)
+        widths = [min(width, max_features) for width in full]
+        readings = Readings()
+        scanner = Scanner(readings, reader, widths, probe, memory, seed)
+        scanner.read(name, train_feed, test_feed, classes, wanted, embed)
+        notes = [*(train_feed.notes if train_feed is not None else []), *test_feed.notes]
+        samples = {name: _counts(train_feed, test_feed)}
+        for other, (other_train, other_test) in (ood or {}).items():
+            a, b, n = pair(other_train, other_test, other, batch, where)
+            scanner.read(other, a, b, n, {"probe"}, own=False)
+            notes += [*a.notes, *b.notes]
+            samples[other] = _counts(a, b)
+        for spot, width in zip(spots, full, strict=True):
+            readings.add("features", float(width), place=spot.place, data=name, split="test")
+        readings.conventions.update(
+            network=type(net).__name__,
+            data=name,
+            ood=list(ood or {}),
+            places=[spot.place.name for spot in spots],
+            layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
+            pool=pool,
+            probe=probe,
+            measures=sorted(wanted),
+            samples=samples,
+            batch=test_feed.size,
+            classes=None,
+            class_count=classes,
+            cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
+            rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
+            notes=notes,
+            seed=seed,
+            example=list(given[0].shape) if isinstance(given, tuple) else None,
+            embedding=embed,
+            dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
+            device=str(where),
+            versions={"python": platform.python_version(), "torch": torch.__version__},
+            seconds=round(time.perf_counter() - began, 2),
+        )
+        result = Scan(readings)
+        if costs and train_feed is not None:
+            measure_cuts(net, result, test_feed.example(32))
+        return result
 
 
 @dataclass
@@ -184,6 +180,20 @@ class Scanner:
         if self.probe == "ridge":
             return ridge_probes(reader, train, classes, widths)
         return trained_probes(reader, train, classes, self.memory, self.seed)
+
+
+@contextmanager
+def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
+    """While open, the network is on the device asked for; it comes back whatever happens."""
+    home = next((p.device for p in net.parameters()), torch.device("cpu"))
+    where = torch.device(device) if device is not None else home
+    try:
+        if where != home:
+            net.to(where)
+        yield where
+    finally:
+        if where != home:
+            net.to(home)
 
 
 def _checked(measures: Sequence[str] | None, probe: str, train: Data) -> set[str]:

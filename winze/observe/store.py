@@ -67,8 +67,10 @@ class Store:
         note = ""
         if result.network is None:
             note = "the network's output is not a row of logits a sample"
-        elif result.logits != classes or renumbered:
+        elif result.logits != classes:
             note = f"the network has {result.logits} outputs, the data {classes} classes"
+        elif renumbered:
+            note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
         if result.network is None or note:
             self.readings.add("accuracy", float("nan"), data=self.data, split="test", n=n, note=note)
             return
