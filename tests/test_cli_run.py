@@ -168,7 +168,7 @@ def test_a_run_folder_of_another_version_is_refused_and_left_alone(toy, capsys):
 
 
 @pytest.mark.slow
-def test_an_interrupt_says_how_to_go_on_and_the_rest_is_done_then(elsewhere):
+def test_an_interrupt_says_how_to_go_on(elsewhere):
     command = [sys.executable, "-m", "winze", "run", "tunnel/main", "--scale", "cpu", "--jobs", "2", "--seeds", "0"]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
