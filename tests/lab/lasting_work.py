@@ -50,6 +50,13 @@ def place():
     return os.environ.get("RAY_NODE_ID") or _node() or str(os.getpid())
 
 
+def resources(number):
+    """What Ray has given this task."""
+    import ray
+
+    return ray.get_runtime_context().get_assigned_resources()
+
+
 def _node():
     import sys
 

@@ -26,7 +26,7 @@ def on_the_cluster(folder):
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def test_a_killed_node_loses_no_result_and_doubles_none_and_shards_of_a_scan_equal_one_pass(tmp_path):
+def test_a_cluster_that_loses_a_node_loses_no_result_doubles_none_shares_gpus_and_scans_in_shards(tmp_path):
     told = on_the_cluster(tmp_path)
     begun = {seed for what, seed, node in told["marks"] if what == "begin" and node == told["doomed"]}
     ended = Counter(seed for what, seed, _ in told["marks"] if what == "end")
@@ -38,6 +38,8 @@ def test_a_killed_node_loses_no_result_and_doubles_none_and_shards_of_a_scan_equ
     for job in todo:
         assert read(runs.folder(job))["status"] == "done"
         assert [row.value for row in Readings.load(runs.folder(job)).rows] == [job.seed**2]
+    assert told["shares"]["size"] == 2
+    assert [given["GPU"] for given in told["shares"]["given"]] == [0.5] * 3
     assert told["scan"]["size"] == 2
     assert told["scan"]["values"] > 30
     assert told["scan"]["apart"] < 1e-10
