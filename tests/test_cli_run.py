@@ -2,12 +2,12 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+from waiting import soon
 
 import winze
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
@@ -172,7 +172,7 @@ def test_an_interrupt_says_how_to_go_on(elsewhere):
     command = [sys.executable, "-m", "winze", "run", "tunnel/main", "--scale", "cpu", "--jobs", "2", "--seeds", "0"]
     first = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        _when(lambda: list(Path("runs").glob("*/metrics.jsonl")) + list(Path("runs").glob("*/*/*/*.json")))
+        soon(lambda: list(Path("runs").glob("*/metrics.jsonl")) + list(Path("runs").glob("*/*/*/*.json")))
         os.killpg(first.pid, signal.SIGINT)  # as a terminal does: to the workers as well
         said = first.communicate(timeout=60)[1]
     finally:
@@ -227,12 +227,3 @@ class Net(nn.Module):
 def make(classes=10):
     return Net(classes)
 """
-
-
-def _when(true, seconds=120.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("not in time")

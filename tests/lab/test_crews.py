@@ -3,11 +3,11 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import crew_tasks
 import pytest
+from waiting import soon
 
 from winze.lab.crew import Here, LostError
 from winze.lab.processes import Processes, threads_each
@@ -97,22 +97,13 @@ with Processes(1) as crew: list(crew.run(crew_tasks.sleep, [({str(tmp_path)!r}, 
 """
     parent = subprocess.Popen([sys.executable, "-c", script])
     try:
-        worker = _soon(lambda: [int(path.name) for path in tmp_path.iterdir()])[0]
+        worker = soon(lambda: [int(path.name) for path in tmp_path.iterdir()])[0]
     finally:
         parent.kill()
         parent.wait()
-    _soon(lambda: not Path(f"/proc/{worker}").exists() or "zombie" in Path(f"/proc/{worker}/status").read_text())
+    soon(lambda: not Path(f"/proc/{worker}").exists() or "zombie" in Path(f"/proc/{worker}/status").read_text())
 
 
 def test_a_crew_of_nobody_is_refused():
     with pytest.raises(ValueError, match="at least 1, got 0"):
         Processes(0)
-
-
-def _soon(true, seconds=30.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("not in time")

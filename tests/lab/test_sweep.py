@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from lasting_work import Lasting, jobs, marked
 from small_work import RECIPE, job, outcome
+from waiting import soon
 
 from winze.lab.perform import perform
 from winze.lab.store import Runs, read
@@ -131,21 +132,12 @@ print([one.error for one in sweep(todo, {str(tmp_path / "runs")!r}, on="processe
 """
     first = subprocess.Popen([sys.executable, "-c", script])
     try:
-        worker = _when(lambda: [int(place) for what, _, place in marked(tmp_path / "marks") if what == "begin"])[0]
+        worker = soon(lambda: [int(place) for what, _, place in marked(tmp_path / "marks") if what == "begin"])[0]
         os.kill(worker, signal.SIGKILL)
-        _when(lambda: len(marked(tmp_path / "marks")) > 3)
+        soon(lambda: len(marked(tmp_path / "marks")) > 3)
     finally:
         first.kill()
         first.wait()
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
     assert done.stdout.strip() == "[None, None, None, None]", done.stderr
     assert ends(tmp_path / "marks") == ["0", "1", "2", "3"]
-
-
-def _when(true, seconds=60.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("not in time")

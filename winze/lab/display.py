@@ -29,7 +29,7 @@ class Display:
                 TextColumn("{task.fields[pace]}"),
                 TimeRemainingColumn(compact=True),
             )
-            self.bars = Progress(*columns, console=Console(stderr=True), transient=True)
+            self.bars = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
             self.bars.start()
             self._all = self.bars.add_task("all runs", total=len(self.names), pace=f"0 of {len(self.names)}")
         return self
