@@ -7,12 +7,14 @@ with a `note` (`Value`); input that makes no sense raises ValueError.
 from winze.measure.alignment import Alignment, alignment, alignment_of
 from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
+from winze.measure.class_means import ClassMeans
 from winze.measure.collapse import (
     NeuralCollapse,
     disagreement,
     nearest_mean,
     neural_collapse,
     neural_collapse_of,
+    self_duality,
 )
 from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
 from winze.measure.gram import hsic1
@@ -45,6 +47,7 @@ __all__ = [
     "PENALTIES",
     "Alignment",
     "Block",
+    "ClassMeans",
     "ClassVariance",
     "Classes",
     "Distances",
@@ -89,6 +92,7 @@ __all__ = [
     "ridges",
     "sample_norm",
     "sample_norm_of",
+    "self_duality",
     "singular_values",
     "spectra",
     "spectrum",

@@ -9,6 +9,7 @@ from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
 from winze.measure.centre import Features, Labels, detached, flat
+from winze.measure.class_means import ClassMeans
 from winze.measure.moments import Moments
 from winze.measure.value import CONSTANT, Value, missing
 
@@ -93,7 +94,20 @@ def _duality(weight: Tensor, arms: Tensor, present: Tensor) -> Value:
 
 
 @detached
-def nearest_mean(features: Features, moments: Moments) -> Int64[Tensor, " sample"]:
+def self_duality(means: ClassMeans, weight: Float[Tensor, "class feature"]) -> Value:
+    """Give NC3 from class means: how far the rows of the last layer are from them, both of length 1 as a whole."""
+    means.check()
+    present = means.counts > 0
+    if int(present.sum()) < 2:
+        raise ValueError(f"{means.name}: needs at least 2 classes, got {int(present.sum())} in {means.n} samples")
+    arms = means.class_means[present] - means.class_means[present].mean(0)
+    if not bool(arms.any()):
+        return missing("all class means are the same")
+    return _duality(weight, arms, present)
+
+
+@detached
+def nearest_mean(features: Features, moments: Moments | ClassMeans) -> Int64[Tensor, " sample"]:
     """Give for each sample the class whose mean is nearest."""
     rows = flat(features).double() - moments.mean
     means = moments.class_means - moments.mean

@@ -18,9 +18,8 @@ class MomentsTable:
     def __init__(self, widths: Sequence[int], classes: int | None, names: Sequence[str]) -> None:
         self._places = [Moments(width, classes, name) for width, name in zip(widths, names, strict=True)]
         self.classes = classes
-        starts = [next(group) for _, group in groupby(range(len(widths)), lambda i: widths[i])]
-        ends = [*starts[1:], len(widths)]
-        self._run = [run for run in zip(starts, ends, strict=True) for _ in range(*run)]
+        runs = [list(run) for _, run in groupby(range(len(widths)), lambda i: widths[i])]
+        self._run = [(run[0], run[-1] + 1) for run in runs for _ in run]
         self._sums: dict[int, Sums] = {}  # by the run's first place, once there is a batch
 
     @detached

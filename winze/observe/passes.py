@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,8 @@ import torch
 from jaxtyping import Bool, Float64
 from torch import Tensor
 
-from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe, correct_at_once
+from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, correct_at_once, nearest_mean
+from winze.observe.classifier import Classifier, logits_of
 from winze.observe.features import sampled
 from winze.observe.feed import Batch, Feed
 from winze.observe.reader import OnceABatch, Reader
@@ -18,7 +20,11 @@ from winze.observe.reader import OnceABatch, Reader
 
 @dataclass
 class Gathered:
-    """What one pass over the test split gave."""
+    """What one pass over the test split gave.
+
+    `means` are the class means of what goes into the network's last layer, `layer`, and `strays` tells of each sample
+    whether that layer takes it for another class than the nearest mean of the train data does.
+    """
 
     moments: list[Moments]
     cka: CKA | None
@@ -27,6 +33,9 @@ class Gathered:
     logits: int
     kept: list[Tensor]
     labels: Tensor
+    layer: str | None = None
+    means: ClassMeans | None = None
+    strays: Tensor | None = None
 
 
 def read_test(
@@ -38,8 +47,13 @@ def read_test(
     cka: CKA | None = None,
     moments: bool = True,
     keep: int = 0,
+    collapse: bool = False,
+    centres: ClassMeans | None = None,
 ) -> Gathered:
-    """Moments, CKA, each probe's and the network's own correctness, and the first `keep` samples' features."""
+    """Moments, CKA, each probe's and the network's own correctness, and the first `keep` samples' features.
+
+    With `collapse`, also what the network's last layer sees; `centres` are its class means in the train data.
+    """
     names = [f"place {spot.place.name!r}" for spot in reader.spots]
     table = MomentsTable(widths, classes, names) if moments else None
     marks = OnceABatch(lambda batch, device: Classes.of(batch.labels, len(batch), classes, feed.name, device))
@@ -68,19 +82,25 @@ def read_test(
 
     correct: list[Tensor] = []
     decided: list[Tensor] = []
+    strays: list[Tensor] = []
     labels: list[Tensor] = []
     outputs = 0
-    for batch, output in reader.run(feed, take, f"{feed.name}: reading", whole=whole):
-        labels.append(batch.labels)
-        if cka is not None:
-            cka.close_batch()
-        if judged:
-            correct.append(_together(judged, None if moments else names))  # moments tell of NaN themselves
-            judged.clear()
-        logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-        if isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == len(batch):
-            outputs = logits.shape[1]
-            decided.append(logits.argmax(1))
+    last = Classifier(reader.net, classes)
+    with last.watching() if collapse else nullcontext():
+        for batch, output in reader.run(feed, take, f"{feed.name}: reading", whole=whole):
+            labels.append(batch.labels)
+            if cka is not None:
+                cka.close_batch()
+            if judged:
+                correct.append(_together(judged, None if moments else names))  # moments tell of NaN themselves
+                judged.clear()
+            logits = logits_of(output, len(batch))
+            if logits is not None:
+                outputs = logits.shape[1]
+                decided.append(logits.argmax(1))
+            features = last.add(batch, logits)
+            if features is not None and centres is not None:
+                strays.append(decided[-1] != nearest_mean(features, centres))
     answers = torch.cat(labels)
     return Gathered(
         table.moments() if table is not None else [],
@@ -90,6 +110,9 @@ def read_test(
         outputs,
         [torch.cat(r) for r in rows if r],
         answers,
+        last.name,
+        last.means,
+        torch.cat(strays).cpu() if strays else None,
     )
 
 

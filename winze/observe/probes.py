@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from winze.measure import Block, Classes, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
+from winze.measure import Block, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
 from winze.measure.centre import check_finite
+from winze.observe.classifier import Classifier, logits_of
 from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.reader import OnceABatch, Reader
 from winze.observe.shards import in_shards
@@ -20,13 +23,17 @@ EVERY = 10
 
 def ridge_probes(reader: Reader, feed: Feed, classes: int, widths: Sequence[int]) -> list[Ridge]:
     """One ridge probe a place from one pass."""
-    return fitted(*in_shards(ridge_moments, reader, feed, classes, widths))
+    kept, held, _ = in_shards(ridge_moments, reader, feed, classes, widths)
+    return fitted(kept, held)
 
 
 def ridge_moments(
-    reader: Reader, feed: Feed, classes: int, widths: Sequence[int]
-) -> tuple[list[Moments], list[Moments]]:
-    """What ridge probes are made of: each place's moments of nine tenths, and of the tenth that chooses the penalty."""
+    reader: Reader, feed: Feed, classes: int, widths: Sequence[int], centres: bool = False
+) -> tuple[list[Moments], list[Moments], ClassMeans | None]:
+    """What ridge probes are made of: each place's moments of nine tenths, and of the tenth that chooses the penalty.
+
+    With `centres`, the class means of what goes into the network's last layer too.
+    """
     names = [f"place {spot.place.name!r}" for spot in reader.spots]
     kept, held = MomentsTable(widths, classes, names), MomentsTable(widths, classes, names)
     split = OnceABatch(lambda batch, device: _split(batch, classes, feed.name, device))
@@ -36,9 +43,16 @@ def ridge_moments(
             if len(rows):
                 table.add(first, Block(block.features.index_select(1, rows)), labels)
 
-    for _ in reader.run(feed, take, f"{feed.name}: probes"):
-        pass
-    return kept.moments(), held.moments()
+    last = Classifier(reader.net, classes)
+    with last.watching() if centres else nullcontext():
+        for batch, output in reader.run(feed, take, f"{feed.name}: probes"):
+            last.add(batch, logits_of(output, len(batch)))
+    return kept.moments(), held.moments(), last.means
+
+
+def class_centres(reader: Reader, feed: Feed, classes: int) -> ClassMeans | None:
+    """The class means of what goes into the network's last layer, where that is linear with an output a class."""
+    return ridge_moments(replace(reader, spots=[]), feed, classes, [], centres=True)[2]
 
 
 def fitted(kept: Sequence[Moments], held: Sequence[Moments]) -> list[Ridge]:

@@ -13,13 +13,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.measure import CKA, Probe
+from winze.measure import CKA, ClassMeans, Probe
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Data, Feed, pair
 from winze.observe.passes import read_test
 from winze.observe.places import Where, find_spots
-from winze.observe.probes import ridge_probes, trained_probes
+from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.reader import Reader
 from winze.observe.result import Scan
 from winze.observe.shards import Crew, in_shards
@@ -158,9 +158,15 @@ class Scanner:
         for group in groups:
             reader = replace(self.reader, spots=[self.reader.spots[i] for i in group])
             widths = [self.widths[i] for i in group]
-            probes = self._probes(reader, train, classes, widths) if "probe" in wanted and train is not None else None
+            ends = own and group[0] == 0 and "collapse" in wanted  # then the last layer is looked at too
+            probes: Sequence[Probe] | None = None
+            centres: ClassMeans | None = None
+            if "probe" in wanted and train is not None:
+                probes, centres = self._probes(reader, train, classes, widths, ends)
+            elif ends and train is not None:
+                centres = in_shards(class_centres, reader, train, classes)
             moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
-            result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep)
+            result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep, ends, centres)
             store.places(reader.spots, result, probes)
             if len(groups) == 1:
                 store.pairs(reader.spots, result, embed)
@@ -171,15 +177,20 @@ class Scanner:
                 )
             labels = result.labels
             if group[0] == 0 and own:
-                store.network(result, classes, renumbered=test.kept is not None)
+                store.network(self.reader.net, result, classes, renumbered=test.kept is not None)
             correct += result.correct
         if correct:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
 
-    def _probes(self, reader: Reader, train: Feed, classes: int, widths: list[int]) -> Sequence[Probe]:
+    def _probes(
+        self, reader: Reader, train: Feed, classes: int, widths: list[int], ends: bool
+    ) -> tuple[Sequence[Probe], ClassMeans | None]:
+        """Probes of the group's places, and with `ends` the class means before the network's last layer."""
         if self.probe == "ridge":
-            return ridge_probes(reader, train, classes, widths)
-        return trained_probes(reader, train, classes, self.memory, self.seed)
+            kept, held, centres = in_shards(ridge_moments, reader, train, classes, widths, ends)
+            return fitted(kept, held), centres
+        probes = trained_probes(reader, train, classes, self.memory, self.seed)
+        return probes, in_shards(class_centres, reader, train, classes) if ends else None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from winze.measure import CKA, Moments
+from winze.measure import CKA, ClassMeans, Moments
 from winze.networks.from_file import MADE_FROM_FILE, import_file
 from winze.observe.cutting import cut
 from winze.observe.feed import Feed
@@ -94,7 +94,7 @@ def _here(device: torch.device | None) -> torch.device | None:
 
 def _merged(first: Any, second: Any) -> Any:
     """What two shards gathered, as one: accumulators merged, samples one after the other."""
-    if isinstance(first, Moments | CKA):
+    if isinstance(first, Moments | ClassMeans | CKA):
         return first.merge(second)
     if isinstance(first, Tensor):
         return torch.cat([first, second])

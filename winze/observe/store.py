@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from winze.depth import Place
 from winze.measure import (
     Moments,
     Probe,
+    Value,
     class_variance_of,
     effective_rank_of,
     frobenius_norm_of,
+    missing,
     neural_collapse_of,
     numerical_rank_of,
     participation_ratio_of,
     sample_norm_of,
+    self_duality,
     spectra,
 )
 from winze.measure.stack import on_cpu
@@ -61,9 +65,10 @@ class Store:
             self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})
             self.readings.arrays["embedding/labels"] = result.labels[: len(result.kept[0])].numpy()
 
-    def network(self, result: Gathered, classes: int, renumbered: bool) -> None:
-        """The network's own accuracy, where its outputs match the labels."""
+    def network(self, net: nn.Module, result: Gathered, classes: int, renumbered: bool) -> None:
+        """The network's own accuracy, and the collapse of its last layer, where its outputs match the labels."""
         n = len(result.labels)
+        where: dict[str, Any] = {"data": self.data, "split": "test", "n": n}
         note = ""
         if result.network is None:
             note = "the network's output is not a row of logits a sample"
@@ -71,13 +76,27 @@ class Store:
             note = f"the network has {result.logits} outputs, the data {classes} classes"
         elif renumbered:
             note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
+        if "collapse" in self.wanted:
+            for measure, value in self._last_layer(net, result, note).items():
+                self.readings.add(measure, value, place=result.layer or "", note=value.note, **where)
         if result.network is None or note:
-            self.readings.add("accuracy", float("nan"), data=self.data, split="test", n=n, note=note)
+            self.readings.add("accuracy", float("nan"), note=note, **where)
             return
         right = float(result.network.double().mean())
         low, high = wilson(right, n)
-        self.readings.add("accuracy", right, data=self.data, split="test", low=low, high=high, n=n)
+        self.readings.add("accuracy", right, low=low, high=high, **where)
         self.readings.arrays["correct/network"] = result.network.numpy()
+
+    def _last_layer(self, net: nn.Module, result: Gathered, note: str) -> dict[str, Value]:
+        """NC3 and NC4 of the linear layer that the network ends in; a note where there is none or it means others."""
+        layer = net.get_submodule(result.layer) if result.layer is not None else None
+        if note or not isinstance(layer, nn.Linear) or result.means is None:
+            why = missing(note or "the network does not end in a linear layer")
+            return {"nc3": why, "nc4": why}
+        nc4 = missing("needs train data with probes: the class means of its samples")
+        if result.strays is not None:
+            nc4 = Value(float(result.strays.double().mean()))
+        return {"nc3": self_duality(result.means, layer.weight), "nc4": nc4}
 
     def _probe(self, place: Place, probe: Probe, right: float, n: int) -> None:
         low, high = wilson(right, n)

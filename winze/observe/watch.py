@@ -16,7 +16,7 @@ from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
 from winze.observe.passes import read_test
 from winze.observe.places import Where, find_spots
-from winze.observe.probes import ridge_probes
+from winze.observe.probes import fitted, ridge_moments
 from winze.observe.reader import Reader
 from winze.observe.store import Store
 from winze.readings import Readings, Row
@@ -103,13 +103,17 @@ class Watch:
         """Read the network now."""
         now = Readings()
         store = Store(now, self._name, self._wanted - {"cka"})
-        probes = None
+        probes = centres = None
+        ends = "collapse" in self._wanted
         if self._train is not None:
-            probes = ridge_probes(self._reader, self._train, self._classes, self._widths)
+            kept, held, centres = ridge_moments(self._reader, self._train, self._classes, self._widths, ends)
+            probes = fitted(kept, held)
         moments = bool(self._wanted & {"rank", "variance", "norm", "collapse"})
-        result = read_test(self._reader, self._test, self._classes, self._widths, probes, None, moments)
+        result = read_test(
+            self._reader, self._test, self._classes, self._widths, probes, None, moments, 0, ends, centres
+        )
         store.places(self._reader.spots, result, probes)
-        store.network(result, self._classes, renumbered=self._test.kept is not None)
+        store.network(self.net, result, self._classes, renumbered=self._test.kept is not None)
         self._read_cka(now)
         self._read_weights(now)
         self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
