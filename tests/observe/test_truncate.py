@@ -56,6 +56,66 @@ def test_a_cut_network_predicts_what_the_probe_did(case):
         assert right.tolist() == scan.readings.arrays["correct/data"][index].tolist()
 
 
+def trained(net: nn.Module, x: Tensor) -> None:
+    """One large step, in train mode, so that weights and BatchNorm statistics move."""
+    net.train()(x).square().sum().backward()
+    with torch.no_grad():
+        for p in net.parameters():
+            if p.grad is not None:
+                p.sub_(p.grad)
+
+
+def test_training_the_cut_leaves_the_network_as_it_was(case):
+    net, scan, (x, _) = case
+    before = copy.deepcopy(net)
+    small = winze.truncate(net, scan, at=len(scan.places) // 2, measure=False)
+    untrained = copy.deepcopy(small)
+    trained(small, x)
+    assert any(not torch.equal(a, b) for a, b in zip(small.body.parameters(), untrained.body.parameters(), strict=True))
+    for key, value in net.state_dict().items():
+        assert torch.equal(value, before.state_dict()[key])
+    assert all(p.grad is None for p in net.parameters())
+    assert [m.training for m in net.modules()] == [m.training for m in before.modules()]
+
+
+def test_training_the_network_leaves_the_cut_as_it_was(case):
+    net, scan, (x, _) = case
+    net = copy.deepcopy(net)
+    small = winze.truncate(net, scan, at=len(scan.places) // 2, measure=False).eval()
+    with torch.no_grad():
+        want = small(x)
+        trained_before = [p.clone() for p in small.parameters()]
+    with torch.enable_grad():
+        trained(net, x)
+    assert all(torch.equal(p, q) for p, q in zip(small.parameters(), trained_before, strict=True))
+    with torch.no_grad():
+        torch.testing.assert_close(small(x), want, rtol=0, atol=0)
+
+
+def test_asked_for_the_cut_shares_the_networks_weights(cnn):
+    net, scan, _ = cnn
+    small = winze.truncate(net, scan, at=1, measure=False, copy=False)
+    assert any(p is net.stem[0].weight for p in small.parameters())
+    assert all(p is not net.stem[0].weight for p in winze.truncate(net, scan, at=1, measure=False).parameters())
+
+
+def test_what_cannot_be_copied_says_what_to_do(cnn):
+    net, scan, _ = cnn
+    net = copy.deepcopy(net)
+    net.stem[0].cache = net.stem[0].weight * 2  # torch copies no tensor that belongs to a graph
+    with pytest.raises(winze.observe.CutError, match="cut with copy=False"):
+        winze.truncate(net, scan, at=1, measure=False)
+    winze.truncate(net, scan, at=1, measure=False, copy=False)
+
+
+def test_a_cut_has_no_gradients_of_the_network(cnn):
+    net, scan, (x, _) = cnn
+    net = copy.deepcopy(net)
+    net(x).sum().backward()
+    assert all(p.grad is None for p in winze.truncate(net, scan, at=1, measure=False).parameters())
+    assert net.stem[0].weight.grad is not None
+
+
 def test_without_a_head_it_gives_the_places_output(case):
     net, scan, (x, _) = case
     place = scan.places[len(scan.places) // 2]
@@ -241,6 +301,19 @@ def test_a_cut_network_comes_back_on_a_network_that_is_given(cnn, tmp_path):
     back = winze.load(tmp_path / "small.safetensors", net=ResNet())
     with torch.no_grad():
         assert torch.equal(back(x), small(x))
+
+
+def test_a_network_that_lends_its_build_is_left_as_it_is(cnn, tmp_path):
+    net, scan, (x, _) = cnn
+    small = winze.truncate(net, scan, at=1, network="nowhere.py:make", measure=False).eval()
+    winze.save(small, tmp_path / "small.safetensors")
+    mine = ResNet()
+    before, modules = copy.deepcopy(mine.state_dict()), list(mine.modules())
+    back = winze.load(tmp_path / "small.safetensors", net=mine)
+    trained(back, x)
+    assert list(mine.modules()) == modules
+    assert all(m.training for m in modules)
+    assert all(torch.equal(value, before[key]) for key, value in mine.state_dict().items())
 
 
 def test_a_bfloat16_network_comes_back_as_it_was(tmp_path):

@@ -19,7 +19,7 @@ def measure_cuts(net: nn.Module, scan: Scan, batch: Any) -> None:
     _add(readings, cost(net, batch), "", data=data)
     for place in scan.places:
         try:
-            small = truncate(net, scan, at=place, example=batch, measure=False)
+            small = truncate(net, scan, at=place, example=batch, measure=False, copy=False)
         except CutError as error:
             readings.add("cut_seconds", float("nan"), place=place, data=data, note=str(error))
             continue

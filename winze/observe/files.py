@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +52,10 @@ def pack(net: nn.Module, network: str | Mapping[str, Any]) -> bytes:
 
 
 def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
-    """A trained or cut network back from its file; `net` stands in where it cannot be built by its name."""
+    """A trained or cut network back from its file.
+
+    `net` is built like the network where that cannot be built by its name; a copy of it takes the weights.
+    """
     from safetensors import safe_open
 
     path = Path(file)
@@ -66,7 +70,7 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
     if told is None:
         raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
     spec = json.loads(told)
-    whole = net if net is not None else _build(spec)
+    whole = deepcopy(net) if net is not None else _build(spec)
     loaded = _rebuilt(spec, whole) if "place" in spec else whole
     loaded.load_state_dict(state, assign=True)  # in the precision of the file
     return loaded.eval()

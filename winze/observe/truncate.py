@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,6 +86,7 @@ def truncate(
     example: Any = None,
     network: str | None = None,
     measure: bool = True,
+    copy: bool = True,
 ) -> Truncated:
     """Keep a network up to a place and put the scan's probe on top.
 
@@ -92,6 +94,9 @@ def truncate(
     `"probe"`, a module of your own that takes the place's output, or None for the bare output. `network` is the name
     or `file.py:function` by which `winze.load` builds the network again. Accuracy is the probe's on the scan's test
     data; parameters, operations and seconds are measured on `example` (left out: noise of the shape scanned).
+
+    The result has weights of its own: training it leaves the network as it is. With `copy=False` it is made of the
+    network's own modules, which takes no memory, and training the one trains the other.
     """
     place = _place(scan, at, threshold)
     given = example if example is not None else _noise(net, scan)
@@ -104,12 +109,23 @@ def truncate(
     like = next((p for p in net.parameters()), None)
     modes = [(module, module.training) for module in net.modules()]
     small = Truncated(body, top.to(like.device) if like is not None else top, None, spec).train(net.training)
-    for module, mode in modes:  # the cut network is made of the network's own modules
+    for module, mode in modes:  # it is made of the network's own modules so far
         module.training = mode
+    if copy:
+        small.body = _copied(body)
     _check_batches(small, sample)
     if measure:
         small.cut = _cost(net, small, scan, place, batch)
     return small
+
+
+def _copied(body: nn.Module) -> nn.Module:
+    try:
+        own = deepcopy(body)
+    except Exception as error:
+        raise CutError(f"the kept part cannot be copied, cut with copy=False: {error}") from error
+    own.zero_grad()
+    return own
 
 
 def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
