@@ -1,8 +1,10 @@
 import copy
-import importlib.util
 import json
 import math
+from pathlib import Path
 
+import numpy as np
+import onnxruntime
 import pytest
 import timm
 import torch
@@ -155,12 +157,32 @@ def test_a_cut_network_takes_batches_of_any_size(case, batch):
         torch.testing.assert_close(small(x[:batch]), small(x)[:batch], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="onnx is not installed")
-def test_a_cut_network_becomes_onnx(cnn, tmp_path):
-    net, scan, (x, _) = cnn
-    small = winze.truncate(net, scan, at=0, measure=False).eval()
-    torch.onnx.export(small, (x[:2],), str(tmp_path / "small.onnx"))
-    assert (tmp_path / "small.onnx").stat().st_size > 0
+def onnx_outputs(small: nn.Module, x: Tensor, file: Path) -> np.ndarray:
+    """What ONNX Runtime makes of all samples, after an export that saw two."""
+    batch = torch.export.Dim("batch")
+    torch.onnx.export(small, (x[:2],), file, dynamic_shapes={"args": ({0: batch},)}, dynamo=True, verbose=False)
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: x.numpy()})[0]
+
+
+@pytest.mark.slow
+def test_a_cut_network_becomes_onnx(case, tmp_path):
+    net, scan, (x, _) = case
+    small = winze.truncate(net, scan, at=len(scan.places) // 2, measure=False).eval()
+    with torch.no_grad():
+        want = small(x).numpy()
+    np.testing.assert_allclose(onnx_outputs(small, x, tmp_path / "small.onnx"), want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_cut_that_reads_some_features_only_becomes_onnx(tmp_path):
+    net, (x, y) = lively(ResNet()), images(20)
+    scan = winze.scan(net, images(40, seed=1), (x, y), measures=["probe"], pool="flatten", max_features=50)
+    small = winze.truncate(net, scan, at=1, measure=False).eval()
+    assert small.head.linear.in_features == 50
+    np.testing.assert_array_equal(
+        onnx_outputs(small, x, tmp_path / "small.onnx").argmax(1) == y.numpy(),
+        scan.readings.arrays["correct/data"][1],
+    )
 
 
 # Where and with what
