@@ -159,3 +159,44 @@ def test_a_watch_set_back_to_an_earlier_state_reads_on_from_there():
     train(start, other, 3, data)
     pandas.testing.assert_frame_equal(other.readings.table, watch.readings.table)
     assert other.steps == 6
+
+
+def test_a_watch_restored_from_a_file_reads_what_an_uninterrupted_one_does(tmp_path):
+    options = {"every": 2, "measures": MEASURES, "train": rows(40, seed=3)}
+    net, data = mlp(), rows(30, seed=1)
+    first = copy.deepcopy(net)
+    whole = winze.Watch(net, rows(30), **options)
+    train(net, whole, 6, data)
+    stopped = winze.Watch(first, rows(30), **options)
+    train(first, stopped, 3, data)
+    torch.save({"net": first.state_dict(), "watch": stopped.state_dict()}, tmp_path / "state.pt")
+    train(first, stopped, 1, data)  # what was saved does not move on
+
+    other = mlp()  # other weights than the first had at its start
+    resumed = winze.Watch(other, rows(30), **options)
+    state = torch.load(tmp_path / "state.pt", weights_only=True)
+    other.load_state_dict(state["net"])
+    resumed.load_state_dict(state["watch"])
+    train(other, resumed, 3, data)
+    pandas.testing.assert_frame_equal(resumed.readings.table, whole.readings.table, check_exact=True)
+    assert {"cka_to_reference", "weight_change", "probe"} <= {row.measure for row in whole.readings.rows}
+
+
+def test_a_state_taken_earlier_does_not_move_with_the_watch():
+    net, data = mlp(), rows(30, seed=1)
+    watch = winze.Watch(net, rows(30), every=1, measures=MEASURES)
+    train(net, watch, 1, data)
+    state = watch.state_dict()
+    before = copy.deepcopy(state)
+    train(net, watch, 2, data)
+    watch.load_state_dict(state)
+    train(net, watch, 2, data)
+    assert str(state["rows"]) == str(before["rows"])  # as text, since NaN is not itself
+    for part in ("weights", "reference"):
+        assert state[part].keys() == before[part].keys()
+        assert all(torch.equal(value, before[part][name]) for name, value in state[part].items())
+
+
+def test_a_given_reference_is_not_in_the_state():
+    watch = winze.Watch(mlp(), rows(30), measures=["cka"], reference=mlp())
+    assert watch.state_dict()["reference"] == {}

@@ -75,6 +75,7 @@ class Watch:
         self._reader = Reader(net, spots, pool, max_features)
         self._widths = [min(spot.width(pool), max_features) for spot in spots]
         self._reference: Reader | None = None
+        self._own_reference = reference is None
         if "cka" in self._wanted:
             other = copy.deepcopy(net) if reference is None else reference
             own = [spot.place.name for spot in spots]
@@ -119,16 +120,27 @@ class Watch:
         self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
 
     def state_dict(self) -> dict[str, Any]:
-        """What was read so far, and what the next readings depend on, as tensors and plain values."""
+        """What was read so far, and what the next readings depend on, as tensors, numbers, texts, lists and dicts.
+
+        A reference network that was given is not in it: give the same one again.
+        """
         weights = self._weights if "weight_change" in self._wanted else {}
-        return {"steps": self.steps, "rows": [astuple(row) for row in self.readings.rows], "weights": weights}
+        reference = self._reference.net.state_dict() if self._reference is not None and self._own_reference else {}
+        return {
+            "steps": self.steps,
+            "rows": [list(astuple(row)) for row in self.readings.rows],
+            "weights": {name: value.clone() for name, value in weights.items()},
+            "reference": {name: value.clone() for name, value in reference.items()},
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to where `state_dict` was taken."""
         self.steps = state["steps"]
         self.readings.rows[:] = [Row(*row) for row in state["rows"]]
-        for name, value in state["weights"].items():
-            self._weights[name].copy_(value)
+        here = self._weights
+        self._weights |= {name: value.to(here[name], copy=True) for name, value in state["weights"].items()}
+        if self._reference is not None and self._own_reference:
+            self._reference.net.load_state_dict(state["reference"])
 
     def save(self, folder: str | Path) -> None:
         """Store what was read so far."""
@@ -151,6 +163,14 @@ class Watch:
             def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
                 """Count the step."""
                 watch.step()
+
+            def state_dict(self) -> dict[str, Any]:
+                """What Lightning's checkpoints keep."""
+                return watch.state_dict()
+
+            def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+                """Go on from a checkpoint."""
+                watch.load_state_dict(state_dict)
 
         return WatchCallback()
 
