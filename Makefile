@@ -39,8 +39,9 @@ bench: $(STAMP) peers ## run every benchmark; each writes its file in results/
 
 peers: .venv-peers/.installed ## install the tools that the benchmarks compare with, in .venv-peers
 
-docs: $(STAMP) ## write the tables of README.md and docs/ from results/
+docs: $(STAMP) ## write the tables and figures of README.md and docs/ from results/
 	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/figures.py
 
 lock: $(STAMP) ## write constraints.txt from the versions in .venv
 	$(BIN)/python .ci/lock.py

@@ -6,6 +6,7 @@ A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. NAME is the 
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -219,7 +220,21 @@ def verdicts(results: Path) -> str:
     return "\n" + "\n".join(parts) + "\n"
 
 
-FROM_FOLDER: dict[str, Callable[[Path], str]] = {"verdicts": verdicts}
+def tallies(results: Path) -> str:
+    """One line a recipe: what it shows, and how many of its claims hold here."""
+    from winze.lab import recipes
+    from winze.lab.lines import lines
+    from winze.lab.verdicts import WORDS
+
+    told = {name: (recipe, Counter(one.word for one in lines(recipe, results))) for name, recipe in recipes().items()}
+    rows = [
+        [f"`{name}`", f"[{recipe.shows}]({recipe.url})", *(words[word] for word in WORDS)]
+        for name, (recipe, words) in told.items()
+    ]
+    return table(["recipe", "what it shows", *WORDS], rows)
+
+
+FROM_FOLDER: dict[str, Callable[[Path], str]] = {"verdicts": verdicts, "verdicts.tally": tallies}
 """Tables made of several files of results/."""
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {

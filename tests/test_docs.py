@@ -14,9 +14,15 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 
-spec = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
-tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tables)
+
+def script(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+tables, figures = script("tables"), script("figures")
 
 PAGES = {str(page.relative_to(ROOT)): page.read_text() for page in tables.pages()}
 
@@ -38,6 +44,18 @@ def modules_with_examples() -> list[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_tables_are_up_to_date(name):
     assert tables.refresh(PAGES[name], ROOT / "results") == PAGES[name], "run `make docs`"
+
+
+def test_figures_are_up_to_date(tmp_path):
+    """Shapes may move with matplotlib's version; the numbers that the lines go through come from results/."""
+    for new in figures.draw(tmp_path):
+        old = ROOT / "docs" / "figures" / new.name
+        assert words(old.read_text()) == words(new.read_text()), "run `make docs`"
+    assert {path.name for path in (ROOT / "docs" / "figures").iterdir()} == {path.name for path in tmp_path.iterdir()}
+
+
+def words(svg: str) -> list[str]:
+    return re.findall(r"<text[^>]*>([^<]*)</text>", svg)
 
 
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if python_blocks(page)])

@@ -243,3 +243,15 @@ def test_hardware_that_is_not_there_is_told(hardware, said):
 def test_settings_that_make_no_sense_are_refused(change, said):
     with pytest.raises(ValueError, match=said):
         trained(**change)
+
+
+def test_a_compiled_training_is_the_plain_one(monkeypatch):
+    """`aot_eager` stands in for the compiler's own back end, which takes long."""
+    import functools
+
+    monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
+    nets = [MLP(24, 16, 2, 3) for _ in range(2)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    for net, step in zip(nets, ("plain", "compile"), strict=True):
+        fit(net, (IMAGES, LABELS), Training(3, 20, lr=0.1), preprocess=PREPROCESS, hardware=Hardware(step=step))
+    torch.testing.assert_close(weights(nets[0]), weights(nets[1]))
