@@ -168,3 +168,28 @@ def test_many_places_take_as_many_operations_as_one(what: str) -> None:
         return lambda: cka.block(0, Block(block))
 
     assert operations(work(12)) == operations(work(2))
+
+
+class Large(TorchDispatchMode):
+    """Notes the memory of each result of at least so many bytes."""
+
+    def __init__(self, bytes_: int) -> None:
+        super().__init__()
+        self.bytes, self.seen = bytes_, {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for tensor in result if isinstance(result, tuple | list) else [result]:
+            if isinstance(tensor, Tensor) and tensor.untyped_storage().nbytes() >= self.bytes:
+                self.seen[tensor.untyped_storage().data_ptr()] = tensor  # held, so that no address is given twice
+        return result
+
+
+def test_places_one_after_the_other_share_one_gram_matrix() -> None:
+    n = 200
+    cka = CKA(6)
+    cka.place(0, features(n, 3))
+    with Large(8 * n * n) as large:
+        for index in range(1, 6):
+            cka.place(index, features(n, 3, seed=index))
+    assert len(large.seen) == 2  # the matrix, and the table of what is kept
