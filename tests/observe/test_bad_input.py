@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 import torch
-from small_nets import hooks_of, loader, mlp, pooled_of, rows
+from nets import mlp
+from samples import hooks_of, loader, pooled_of, rows
 from torch import Tensor, nn
 
 import winze

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 import torch
-from small_nets import images, mlp, rows
+from nets import mlp
+from samples import images, rows
 from torch import Tensor
 from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSampler, SubsetRandomSampler
 from torchvision.datasets import VisionDataset

@@ -5,7 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_nets import ResNet, hooks_of, images, mlp, outputs_of, rows
+from nets import ResNet, mlp
+from samples import hooks_of, images, outputs_of, rows
 from torch import Tensor, nn
 from torch.nn import functional as F
 

@@ -2,7 +2,8 @@ import pytest
 import timm
 import torch
 import torchvision
-from small_nets import ResidualMLP, ResNet, hooks_of, images, lively, loader, mlp, outputs_of, rows, vgg
+from nets import ResidualMLP, ResNet, mlp, vgg
+from samples import hooks_of, images, lively, loader, outputs_of, rows
 from torch import Tensor, nn
 
 import winze

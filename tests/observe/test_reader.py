@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from small_nets import ResNet, images, mlp, outputs_of, rows
+from nets import ResNet, mlp
+from samples import images, outputs_of, rows
 from torch import nn
 
 from winze.measure import Block

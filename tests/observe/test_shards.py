@@ -7,7 +7,7 @@ one sample is the same bit for bit.
 import numpy as np
 import pytest
 import torch
-from small_nets import ResidualMLP, ResNet
+from nets import ResidualMLP, ResNet
 from torch.utils.data import DataLoader, TensorDataset
 
 import winze

@@ -9,7 +9,8 @@ import pytest
 import timm
 import torch
 import torchvision
-from small_nets import ResidualMLP, ResNet, hooks_of, images, lively, mlp, outputs_of, rows
+from nets import ResidualMLP, ResNet, mlp
+from samples import hooks_of, images, lively, outputs_of, rows
 from torch import Tensor, nn
 
 import winze

@@ -5,7 +5,8 @@ import numpy as np
 import pandas
 import pytest
 import torch
-from small_nets import ResNet, hooks_of, images, lively, loader, mlp, rows
+from nets import ResNet, mlp
+from samples import hooks_of, images, lively, loader, rows
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 

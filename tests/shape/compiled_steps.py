@@ -3,7 +3,7 @@
 import sys
 
 import torch
-from nets import CASES, rewired, take_step
+from cases import CASES, rewired, take_step
 
 import winze
 

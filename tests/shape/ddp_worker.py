@@ -4,7 +4,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from nets import WITHOUT_BATCHNORM, rewired
+from cases import WITHOUT_BATCHNORM, rewired
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 

@@ -1,6 +1,7 @@
 import copy
 import gc
 import io
+import os
 import subprocess
 import sys
 import warnings
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from nets import CASES, WITHOUT_BATCHNORM, Case, NativeMLP, assert_steps_equal, masks, rewired, set_masks, take_step
+from cases import CASES, WITHOUT_BATCHNORM, Case, NativeMLP, assert_steps_equal, masks, rewired, set_masks, take_step
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
@@ -345,7 +346,8 @@ def test_activation_checkpointing_gives_the_same_gradients(case: Case, rule, sta
 def test_a_compiled_network_gives_the_same_steps_in_both_stages():
     # a process of its own, where no type checks stand between the compiler and the package
     worker = Path(__file__).with_name("compiled_steps.py")
-    done = subprocess.run([sys.executable, str(worker)], capture_output=True, text=True, check=False)
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, str(worker)], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.split() == ["same"] * 12
 

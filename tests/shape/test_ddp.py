@@ -1,11 +1,12 @@
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from cases import WITHOUT_BATCHNORM, rewired
 from ddp_worker import SAMPLES, rule, train
-from nets import WITHOUT_BATCHNORM, rewired
 
 RUNS = [("foreign transformer", "sample"), ("native mlp", "batch")]
 pytestmark = pytest.mark.slow
@@ -14,8 +15,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("name", "mask"), RUNS)
 def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path, name, mask):
     worker = str(Path(__file__).with_name("ddp_worker.py"))
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, worker, str(tmp_path), name, mask]
-    processes = [subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True) for rank in range(2)]
+    processes = [
+        subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True, env=env) for rank in range(2)
+    ]
     try:
         errors = [process.communicate(timeout=120)[1] for process in processes]
     finally:

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from nets import CASES, WITHOUT_BATCHNORM, Case, assert_steps_equal, rewired, set_masks, take_step
+from cases import CASES, WITHOUT_BATCHNORM, Case, assert_steps_equal, rewired, set_masks, take_step
 from torch import Tensor, nn
 from torch.func import functional_call
 

@@ -5,7 +5,8 @@ import pytest
 import timm
 import torch
 import torchvision
-from nets import CASES, ForeignTransformer, NativeMLP, assert_steps_equal, rewired, take_step
+from cases import CASES, NativeMLP, assert_steps_equal, rewired, take_step
+from nets import Transformer
 from timm.layers import drop_path as timm_drop_path
 from torch import Tensor, nn
 
@@ -58,7 +59,7 @@ def test_a_rule_without_effect_leaves_a_training_step_bit_for_bit(case, rule):
 @like_standard
 def test_a_rule_without_effect_leaves_the_random_numbers_of_dropout(rule):
     torch.manual_seed(1)
-    plain, x = ForeignTransformer(dropout=0.5).double(), CASES["foreign transformer"].batch()
+    plain, x = Transformer(dropout=0.5).double(), CASES["foreign transformer"].batch()
     net = winze.rewire(copy.deepcopy(plain), rule, example=x)
     assert_steps_equal(take_step(net, x), take_step(plain, x))
 
