@@ -1,0 +1,79 @@
+"""One reading a row, and rows as the text of a CSV file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, fields
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+NAN = float("nan")
+
+
+class ReadingsError(ValueError):
+    """Readings that do not exist, contradict each other or cannot be loaded."""
+
+
+@runtime_checkable
+class Spot(Protocol):
+    """Anything that says where in a network it is, such as a `Place`."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def total(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One reading. No step, place or count: None (empty in the file); no interval: NaN."""
+
+    step: int | None
+    data: str
+    split: str
+    place: str
+    index: int | None
+    total: int | None
+    measure: str
+    value: float
+    low: float
+    high: float
+    n: int | None
+    note: str
+
+
+COLUMNS = tuple(column.name for column in fields(Row))
+WHOLE = ("step", "index", "total", "n")
+REAL = ("value", "low", "high")
+
+
+def csv_bytes(rows: Sequence[Row]) -> bytes:
+    """Write rows as a file; no interval is an empty cell."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        cells = zip(COLUMNS, astuple(row), strict=True)
+        writer.writerow("" if key in ("low", "high") and math.isnan(cell) else cell for key, cell in cells)
+    return text.getvalue().encode("utf-8")
+
+
+def rows_of(body: bytes, path: Path) -> list[Row]:
+    """Read what `csv_bytes` wrote."""
+    lines = csv.reader(io.StringIO(body.decode("utf-8"), newline=""))
+    if tuple(next(lines, ())) != COLUMNS:
+        raise ReadingsError(f"{path} does not start with the columns {', '.join(COLUMNS)}")
+    return [Row(*map(_cell, COLUMNS, line)) for line in lines]
+
+
+def _cell(column: str, text: str) -> Any:
+    if column in WHOLE:
+        return int(text) if text else None
+    if column in REAL:
+        return float(text) if text else NAN
+    return text
