@@ -275,7 +275,7 @@ def test_readings_that_do_not_fit_are_told_in_words_too(runs, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("winze.readings._write", full)
+    monkeypatch.setattr("winze.readings.folder._write", full)
     with pytest.raises(StoreError, match="disk is full"):
         perform(job(), runs, recipe=recipe(little))
     assert read(runs.folder(job()))["status"] == "failed"
