@@ -260,3 +260,31 @@ def test_misuse_is_named() -> None:
         hsic1(torch.eye(3), torch.eye(3))
     with pytest.raises(ValueError, match="another estimator"):
         CKA(2).merge(CKA(2, unbiased=False))
+
+
+def wide(offset: float, scale: float = 1.0) -> list[torch.Tensor]:
+    draw = torch.Generator().manual_seed(0)
+    hidden = torch.randn(60, 5, generator=draw)
+    return [
+        scale * (hidden @ torch.randn(5, width, generator=draw) + torch.randn(60, width, generator=draw))
+        + offset * torch.randn(width, generator=draw)
+        for width in (5000, 9000, 40)
+    ]
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e4])
+def test_products_of_many_features_in_float32_keep_seven_digits(offset):
+    features = wide(offset)
+    exact = CKA(3).update([tensor.double() for tensor in features]).matrix()
+    torch.testing.assert_close(CKA(3).update(features).matrix(), exact, rtol=0, atol=1e-6)
+
+
+def test_many_features_beyond_the_range_of_float32_products_are_taken_in_float64():
+    small, large = (CKA(3).update(wide(0.0, scale)).matrix() for scale in (1.0, 1e25))
+    torch.testing.assert_close(small, large, rtol=0, atol=1e-6)
+
+
+def test_samples_of_many_features_that_are_no_numbers_are_counted():
+    features = wide(0.0)
+    features[1][[0, 7], 3] = torch.nan
+    assert CKA(3).update(features).notes() == ["", "2 of 60 samples hold NaN or inf", ""]
