@@ -1,6 +1,7 @@
 """The tunnel and its conventions."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -124,3 +125,19 @@ def test_curves_and_references_that_do_not_fit_are_refused() -> None:
         best_place(PLACES, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="eta"):
         kappa([0.5, 0.6], eta=1.2)
+
+
+@pytest.mark.parametrize("most", [1, 250, 1 << 20])
+def test_resamples_drawn_together_are_those_drawn_one_by_one(most, monkeypatch) -> None:
+    monkeypatch.setattr(sys.modules["winze.measure.tunnel"], "AT_ONCE", most)
+    places = [Place(i, 6, str(i)) for i in range(6)]
+    chance = torch.rand(7, 100, generator=torch.Generator().manual_seed(0))
+    correct = chance < torch.tensor([0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.92])[:, None]
+    rng, starts = np.random.default_rng(3), []
+    for _ in range(200):
+        share = correct.double().numpy()[:, rng.integers(0, 100, 100)].mean(1)
+        starts.append(next((i for i in range(6) if share[i] >= 0.9 * share[6] - 1e-9), 6))
+    low, high = np.quantile(starts, [0.025, 0.975], method="inverted_cdf").astype(int)
+    found = tunnel(places, correct[:6], correct[6], 0.9, resamples=200, seed=3)
+    assert low < high
+    assert [found.low, found.high] == [places[i] if i < 6 else None for i in (low, high)]

@@ -148,3 +148,43 @@ def test_every_colour_stands_out_from_its_background(theme: str) -> None:
     assert all(contrast(colour) >= 2.2 for colour in look.ramp_colours(20))
     assert contrast(look.ink) >= 7
     assert contrast(look.faint) >= 4.5
+
+
+def test_a_scan_is_drawn_once_for_its_own_folder_and_a_comparison(tmp_path: Path, monkeypatch) -> None:
+    drawn_now: list[str] = []
+    plain = style.rendered
+    monkeypatch.setattr(style, "rendered", lambda drawing, kind: drawn_now.append(kind) or plain(drawing, kind))
+    one, two = scan(accuracy=0.97), scan(accuracy=0.96)
+    alone = save_all(one, tmp_path / "one")
+    first = len(drawn_now)
+    assert first == len(alone)
+    both = save_all({"one": one, "two": two}, tmp_path / "both")
+    assert len(drawn_now) - first == len(both) - len(alone)
+    for file in alone:
+        assert file.read_bytes() == (tmp_path / "both" / "one" / file.name).read_bytes()
+
+
+def test_readings_that_have_changed_are_drawn_anew(tmp_path: Path) -> None:
+    readings = scan(accuracy=0.95)
+    profile = tmp_path / "depth_profile.svg"
+    bodies = []
+    for change in (lambda: None, lambda: readings.rows.pop(), lambda: readings.arrays["cka"].fill(0.5)):
+        change()
+        save_all(readings, tmp_path)
+        bodies.append((profile.read_bytes(), (tmp_path / "cka_map.svg").read_bytes()))
+    assert bodies[1][1] != bodies[2][1]
+    save_all(readings, tmp_path, threshold=0.5)
+    assert profile.read_bytes() != bodies[2][0]
+
+
+def test_png_and_svg_have_the_same_layout() -> None:
+    drawing = figures.depth_profile(scan())
+    style.rendered(drawing, "svg")
+    laid_out = [axes.get_position().bounds for axes in drawing.axes]
+    style.rendered(drawing, "png")
+    assert [axes.get_position().bounds for axes in drawing.axes] == laid_out
+
+
+@pytest.mark.parametrize(("value", "text"), [(1, "1"), (0.1, "0.1"), (1000, "1000"), (1e-3, "10⁻³"), (1e-12, "10⁻¹²")])
+def test_ticks_of_logarithmic_axes_are_plain_text(value: float, text: str) -> None:
+    assert style.power_of_ten(value) == text

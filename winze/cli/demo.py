@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,7 +50,8 @@ class Demo:
         for part in parts:
             writable_folder(self.out / part.name)
         page = writable_file(self.out / "report.html")
-        scans = {part.name: self._scanned(part) for part in parts}
+        with _one_thread():
+            scans = {part.name: self._scanned(part) for part in parts}
         observe.compare(scans, page)
         ranks, accuracies = ({name: last(scans[name], what) for name in ("plain", "decayed")} for what in LAST)
         sys.stdout.write(
@@ -83,6 +86,19 @@ class Demo:
         sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{scan.summary()}\n\n")
         sys.stdout.flush()
         return scan
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    """While open, torch works on one core: these networks are so small that threads only wait for each other."""
+    import torch
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 INPUTS = 64

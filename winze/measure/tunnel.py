@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy import ndarray
 from torch import Tensor
 
@@ -15,6 +15,7 @@ from winze.depth import Place
 
 Curve = Sequence[float] | Shaped[ndarray, "..."] | Shaped[Tensor, "..."]  # by place, or by run and place
 SLACK = 1e-9  # as floats, 0.98 x 0.46 is above 0.4508
+AT_ONCE = 1 << 20  # samples drawn at a time
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,8 @@ def tunnel(
     *values, known = right.mean(1).tolist()
     first = _first(np.array(values), known, threshold)
     total = len(values)
-    starts = [
-        total if (index := _first(sample[:-1], float(sample[-1]), threshold)) is None else index
-        for sample in _resample(right, resamples, seed)
-    ]
-    ends = [total, total] if not starts else np.quantile(starts, [0.025, 0.975], method="inverted_cdf").astype(int)
+    found = [_starts(drawn, threshold) for drawn in _resample(right, resamples, seed)] or [np.array([total])]
+    ends = np.quantile(np.concatenate(found), [0.025, 0.975], method="inverted_cdf").astype(int)
     low, high = (places[end] if end < total else None for end in ends)
     if first is None:
         best = int(np.argmax(values))
@@ -135,9 +133,20 @@ def _first(values: Float64[ndarray, " place"], reference: float, threshold: floa
     return int(reached[0]) if reached.size else None
 
 
-def _resample(right: Float64[Tensor, "row sample"], resamples: int, seed: int) -> Iterator[Float64[ndarray, " row"]]:
-    """Draw test samples with replacement, and give the mean of each row over each draw."""
+def _starts(drawn: Float64[ndarray, "resample row"], threshold: float) -> Int64[ndarray, " resample"]:
+    """The first place that reaches the last row's share, in each resample; the number of places where none does."""
+    reached = drawn[:, :-1] >= threshold * drawn[:, -1:] - SLACK
+    return np.where(reached.any(1), reached.argmax(1), reached.shape[1])
+
+
+def _resample(
+    right: Float64[Tensor, "row sample"], resamples: int, seed: int
+) -> Iterator[Float64[ndarray, "resample row"]]:
+    """Draw test samples with replacement, and give the mean of each row over each draw, some draws at a time."""
     rng, n = np.random.default_rng(seed), right.shape[1]
-    for _ in range(resamples):
-        counts = np.bincount(rng.integers(0, n, n), minlength=n)
-        yield right.numpy() @ counts / n
+    most = max(1, AT_ONCE // n)
+    for start in range(0, resamples, most):
+        draws = min(most, resamples - start)
+        chosen = rng.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
+        counts = np.bincount(chosen.ravel(), minlength=draws * n).reshape(draws, n)
+        yield counts @ right.numpy().T / n

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -102,10 +103,18 @@ def whole_row(readings: Readings, measure: str) -> Row | None:
     return next((row for row in reversed(rows) if row.data in (home(readings), "")), None)
 
 
-def entrance(readings: Readings, threshold: float = 0.95) -> Entrance | None:
-    """Find the tunnel from stored correctness, or from the probe curve alone; None where there are no probes."""
+@lru_cache(maxsize=64)
+def _tunnel(spots: tuple[Place, ...], correct: bytes, reference: bytes | float | None, threshold: float) -> Tunnel:
+    """The tunnel of correctness given as bytes, worked out once: figures, tables and sentences all ask for it."""
     import torch
 
+    right = torch.frombuffer(bytearray(correct), dtype=torch.bool).view(len(spots), -1)
+    known = torch.frombuffer(bytearray(reference), dtype=torch.bool) if isinstance(reference, bytes) else reference
+    return tunnel(spots, right, known, threshold)
+
+
+def entrance(readings: Readings, threshold: float = 0.95) -> Entrance | None:
+    """Find the tunnel from stored correctness, or from the probe curve alone; None where there are no probes."""
     spots, name = places(readings), home(readings)
     own = whole(readings, "accuracy")
     reference = own if np.isfinite(own) else None
@@ -113,8 +122,8 @@ def entrance(readings: Readings, threshold: float = 0.95) -> Entrance | None:
     if correct is not None and correct.ndim == 2 and len(correct) == len(spots) and correct.size:
         network = readings.arrays.get("correct/network")
         fits = network is not None and network.shape == correct.shape[1:]
-        known = torch.from_numpy(network.astype(bool)) if network is not None and fits else reference
-        return Entrance(tunnel(spots, torch.from_numpy(correct.astype(bool)), known, threshold), True)
+        known = network.astype(bool).tobytes() if network is not None and fits else reference
+        return Entrance(_tunnel(tuple(spots), correct.astype(bool).tobytes(), known, threshold), True)
     curve = column(readings, "probe")
     if not np.isfinite(curve).any() or (reference is None and not np.isfinite(curve[-1])):
         return None

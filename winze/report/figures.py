@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Callable
@@ -30,6 +31,10 @@ __all__ = [
     "save_all",
     "spectra",
 ]
+
+MOST = 16
+_DRAWN: dict[tuple[str, float, str], dict[str, dict[str, bytes]]] = {}
+"""The files of the last few readings, by what they hold."""
 
 
 def save_all(scans: Scans, folder: str | os.PathLike[str], threshold: float = 0.95, theme: str = "light") -> list[Path]:
@@ -61,16 +66,38 @@ def folders(names: list[str]) -> list[str]:
 def _save(scans: Scans, folder: Path, threshold: float, theme: str) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, draw in _drawings(scans, threshold).items():
-        try:
-            drawing = draw(theme=theme)
-        except UnreadError:
-            continue
-        for kind in ("svg", "png"):
+    for name, files in _files(scans, threshold, theme).items():
+        for kind, body in files.items():
             path = folder / f"{name}.{kind}"
-            style.save(drawing, path)
+            path.write_bytes(body)
             written.append(path)
     return written
+
+
+def _files(scans: Scans, threshold: float, theme: str) -> dict[str, dict[str, bytes]]:
+    """Each figure that the readings support as SVG and PNG; a scan's own come again in a comparison."""
+    key = _digest(scans), threshold, theme
+    if key not in _DRAWN:
+        found = {}
+        for name, draw in _drawings(scans, threshold).items():
+            try:
+                drawing = draw(theme=theme)
+            except UnreadError:
+                continue
+            found[name] = {kind: style.rendered(drawing, kind) for kind in ("svg", "png")}
+        if len(_DRAWN) >= MOST:
+            del _DRAWN[next(iter(_DRAWN))]
+        _DRAWN[key] = found
+    return _DRAWN[key]
+
+
+def _digest(scans: Scans) -> str:
+    digest = hashlib.sha256()
+    for name, one in by_name(scans).items():
+        digest.update(repr((name, one.rows, one.conventions)).encode())
+        for key, array in one.arrays.items():
+            digest.update(repr((key, array.dtype, array.shape)).encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _drawings(scans: Scans, threshold: float) -> dict[str, Callable[..., matplotlib.figure.Figure]]:

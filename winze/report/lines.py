@@ -30,6 +30,9 @@ def spectra(scans: Scans, theme: str = "light") -> matplotlib.figure.Figure:
             axes.set(xscale="log", yscale="log", xlabel="eigenvalue, by size", title=short(name, 36))
             axes.set_ylim(bottom=max(1e-8, min(float((v / v[0]).min()) for v in lines.values()) / 2))
             axes.set_ylabel("share of the largest")
+            for axis in (axes.xaxis, axes.yaxis):
+                axis.set_major_formatter(style.power_of_ten)
+                axis.set_minor_formatter("")
             _depth_bar(drawing, axes, total, colours)
         return drawing
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SALT = "winze"
 WIDE, TALL = 6.4, 3.8  # inches of a figure with one panel
+RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 
 
@@ -106,19 +107,27 @@ def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> Non
 
 
 def rendered(drawing: matplotlib.figure.Figure, kind: str = "svg") -> bytes:
-    """The bytes of a figure's file, `svg` or `png`."""
+    """The bytes of a figure's file, `svg` or `png`; a figure is laid out once, for whichever comes first."""
     import matplotlib
 
     metadata = {"Date": None, "Creator": None} if kind == "svg" else {"Software": None}
     body = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": SALT, "svg.fonttype": "none"}):
         drawing.savefig(body, format=kind, metadata=metadata, dpi=160)
+    drawing.set_layout_engine("none")
     return body.getvalue()
 
 
 def look(number: int, theme: Theme) -> dict[str, Any]:
     """Colour and marker of the `number`-th OOD set."""
     return {"color": theme.others[number % len(theme.others)], "marker": MARKERS[1:][number % (len(MARKERS) - 1)]}
+
+
+def power_of_ten(value: float, _: object = None) -> str:
+    """A tick of a logarithmic axis as text: matplotlib's own is a formula, and slow to set."""
+    from math import log10
+
+    return f"{value:g}" if 0.01 < value < 10_000 else "10" + str(round(log10(value))).translate(RAISED)
 
 
 def sparse(count: int) -> int:
