@@ -11,7 +11,7 @@ endif
 endif
 
 # two workers with one thread each: more threads than cores makes torch many times slower
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations 20
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint bench peers docs lock clean
