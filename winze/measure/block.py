@@ -102,6 +102,16 @@ class Classes:
         members.scatter_(0, here[None], 1.0)
         return cls(here, members, members.sum(1))
 
+    @cached_property
+    def averages(self) -> Float64[Tensor, "class sample"]:
+        """The matrix that takes samples to class means; classes without samples get zeros."""
+        return self.members / self.counts.clamp(min=1)[:, None]
+
+    @cached_property
+    def present(self) -> Float64[Tensor, "class 1"]:
+        """1 for each class that has samples."""
+        return (self.counts[:, None] > 0).double()
+
     def to(self, device: torch.device) -> Classes:
         """The same elsewhere, or itself."""
         if device == self.labels.device:

@@ -24,7 +24,7 @@ class ClassMeans:
         """Add a batch."""
         block = Block(flat(features, self.name)[None])
         marks = Classes.of(labels, block.n, len(self.counts), self.name, block.device)
-        means = (marks.members @ block.centred[0]) / marks.counts.clamp(min=1)[:, None] + block.mean
+        means = marks.averages @ block.centred[0] + block.mean
         return self._join(marks.counts, means, block.broken[0], block.n)
 
     @detached

@@ -29,6 +29,7 @@ class Moments:
         self.features, self.classes, self.name = features, classes, name
         self.n = 0
         self.relative = 0.0  # rounding of the widest input type seen
+        self._checked: tuple[int, int, int] | None = None  # of how many samples; broken ones; classes
         self._hold(Sums.zeros(1, 0, classes or 0, torch.device("cpu")))  # no room yet: a scatter can be large
 
     def _hold(self, sums: Sums) -> None:
@@ -114,9 +115,12 @@ class Moments:
         """Raise where there are too few samples or classes, or where features held NaN or inf."""
         if self.n < least:
             raise ValueError(f"{self.name}: needs at least {least} samples, got {self.n}")
-        if int(self.broken):
-            raise ValueError(f"{self.name}: {int(self.broken)} of {self.n} samples hold NaN or inf")
-        present = int((self.counts > 0).sum())
+        if self._checked is None or self._checked[0] != self.n:  # every measure asks, and a GPU would wait each time
+            broken, present = torch.stack([self.broken, (self.counts > 0).sum().double()]).tolist()
+            self._checked = self.n, int(broken), int(present)
+        _, broken, present = self._checked
+        if broken:
+            raise ValueError(f"{self.name}: {broken} of {self.n} samples hold NaN or inf")
         if present < classes:
             raise ValueError(f"{self.name}: needs at least {classes} classes, got {present} in {self.n} samples")
 

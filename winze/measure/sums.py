@@ -54,11 +54,10 @@ class Sums(NamedTuple):
         self.mean.add_(delta, alpha=block.n / n)
         if classes is None:
             return
-        counts = classes.counts
-        members = classes.members.expand(len(block), -1, -1)
-        means = torch.bmm(members, block.centred).div_(counts.clamp(min=1)[:, None])
+        means = torch.bmm(classes.averages.expand(len(block), -1, -1), block.centred)
         within = (block.centred - means.index_select(1, classes.labels)).square_().sum(2)
-        self._join_classes(counts, means + block.mean[:, None], within @ classes.members.T)
+        means += block.mean[:, None]
+        self._join_classes(classes.counts, classes.present, means, within @ classes.members.T)
 
     def join(self, before: int, other: Sums, others: int) -> None:
         """Add what `others` samples left elsewhere."""
@@ -69,7 +68,8 @@ class Sums(NamedTuple):
         self.mean.add_(delta, alpha=others / n)
         self.norm_sum.add_(other.norm_sum)
         self.broken.add_(other.broken)
-        self._join_classes(other.counts, other.class_means, other.class_scatter)
+        present = (other.counts > 0).double()[..., None]
+        self._join_classes(other.counts, present, other.class_means, other.class_scatter)
 
     def spectrum(self, n: int, relative: float, names: Sequence[str]) -> Float64[Tensor, "place direction"]:
         """Give the eigenvalues of each covariance, largest first; zeros where features are constant up to rounding."""
@@ -79,9 +79,9 @@ class Sums(NamedTuple):
         values = eigen(covariance.masked_fill_(still[:, None, None], 0.0), names, vectors=False)[0].flip(1)
         return values.clamp(min=0)[:, : min(n, values.shape[1])]
 
-    def _join_classes(self, counts: Tensor, means: Tensor, scatter: Tensor) -> None:
-        share = counts / (self.counts + counts).clamp(min=1)
-        delta = torch.where(counts[..., None] > 0, means - self.class_means, 0.0)
-        self.class_scatter.add_(scatter).add_(delta.square().sum(2) * self.counts * share)
-        self.class_means.add_(delta * share[..., None])
+    def _join_classes(self, counts: Tensor, present: Tensor, means: Tensor, scatter: Tensor) -> None:
+        share = counts / (self.counts + counts).clamp_(min=1)
+        delta = (means - self.class_means).mul_(present)
+        self.class_scatter.add_(scatter).add_(delta.square().sum(2).mul_(self.counts).mul_(share))
+        self.class_means.add_(delta.mul_(share[..., None]))
         self.counts.add_(counts)

@@ -14,6 +14,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from winze.depth import Place
+from winze.observe.events import Event, events_of
 from winze.observe.features import LAYOUTS, Layout, Pool, pooled
 from winze.shape.example import Example
 from winze.shape.find import Discovery, discover
@@ -50,18 +51,6 @@ class Spot:
         return self.features(torch.empty(self.shape, device="meta"), pool).shape[1]
 
 
-@dataclass(frozen=True)
-class Event:
-    """One call of one module in the example run: what went in, what came out, and its number."""
-
-    name: str
-    module: nn.Module
-    call: int
-    inputs: tuple[int, ...]
-    outputs: tuple[tuple[int, tuple[int, ...]], ...]
-    depth: int
-
-
 def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout: str | None = None) -> list[Spot]:
     """The places of a network.
 
@@ -72,15 +61,10 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     asked = where is not None and where != "layers"
     found = None if asked and example is not None else discover(net, example)
     sample = Example(example) if found is None else found.example
-    events = _events(net, sample)
-    if asked:
-        chosen = _asked([where] if isinstance(where, str) else list(where or ()), events)
-    else:
-        assert found is not None
-        chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
-    if not chosen:
-        raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
-    larger = _events(net, sample.with_batch(sample.batch + 1), {event.module for event in chosen})
+    with at_rest(net, training=False):
+        events = events_of(net, sample)
+        chosen = _chosen(net, where, found, events)
+        larger = events_of(net, sample.with_batch(sample.batch + 1), {event.module for event in chosen})
     shapes = {(e.module, e.call): e.outputs for e in larger}
     spots = []
     for index, event in enumerate(chosen):
@@ -94,29 +78,14 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     return spots
 
 
-def _events(net: nn.Module, example: Example, only: set[nn.Module] | None = None) -> list[Event]:
-    """Every call of every module, or of some, in one eval run, in the order in which they finish."""
-    names = {module: name for name, module in net.named_modules()}
-    events: list[Event] = []
-    calls: dict[nn.Module, int] = {}
-    keep: list[Any] = []
-
-    def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        ins = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        outs = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)]
-        keep.extend(ins + outs)  # so that no identity is given twice
-        call = calls[module] = calls.get(module, -1) + 1
-        outputs = tuple((id(t), tuple(t.shape)) for t in outs)
-        events.append(Event(names[module], module, call, tuple(map(id, ins)), outputs, names[module].count(".")))
-
-    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in names if only is None or m in only]
-    try:
-        with at_rest(net, training=False), torch.no_grad():
-            net(*example.args, **example.kwargs)
-    finally:
-        for handle in handles:
-            handle.remove()
-    return events
+def _chosen(net: nn.Module, where: Where, found: Discovery | None, events: list[Event]) -> list[Event]:
+    if where is not None and where != "layers":
+        return _asked([where] if isinstance(where, str) else list(where), events)
+    assert found is not None
+    chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
+    if not chosen:
+        raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
+    return chosen
 
 
 def _holders(net: nn.Module, found: Discovery) -> list[nn.Module]:
