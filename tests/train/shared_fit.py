@@ -57,4 +57,4 @@ def train(name):
 
 
 if __name__ == "__main__":
-    torch.save(train(sys.argv[2]), Path(sys.argv[1], f"rank{os.environ['RANK']}.pt"))
+    torch.save({name: train(name) for name in SAMPLES}, Path(sys.argv[1], f"rank{os.environ['RANK']}.pt"))

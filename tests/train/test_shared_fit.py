@@ -12,14 +12,21 @@ pytestmark = pytest.mark.slow
 TOLERANCE = {"plain": 1e-10, "staged": 1e-10, "one left over": 1e-6}
 
 
-@pytest.mark.parametrize("name", SAMPLES)
-def test_two_processes_end_with_the_weights_of_one_with_the_same_global_batch(tmp_path, name):
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory):
+    """What each of two processes got, by the name of the training."""
+    folder = tmp_path_factory.mktemp("shared")
     script = str(Path(__file__).with_name("shared_fit.py"))
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*torchrun, script, str(tmp_path), name], capture_output=True, text=True, timeout=200)
+    done = subprocess.run([*torchrun, script, str(folder)], capture_output=True, text=True, timeout=200)
     assert done.returncode == 0, done.stderr[-3000:]
+    return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_two_processes_end_with_the_weights_of_one_with_the_same_global_batch(shared, name):
     one, start = train(name), net().state_dict()
-    first, second = (torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in range(2))
+    first, second = (dict(rank[name]) for rank in shared)
     torch.testing.assert_close(first, second, rtol=0, atol=0)
     torch.testing.assert_close(first.pop("losses"), one.pop("losses"), rtol=1e-6, atol=0)  # kept in float32
     torch.testing.assert_close(first, one, rtol=TOLERANCE[name], atol=TOLERANCE[name] / 100)
