@@ -80,9 +80,10 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
 
 def _chosen(net: nn.Module, where: Where, found: Discovery | None, events: list[Event]) -> list[Event]:
     if where is not None and where != "layers":
-        return _asked([where] if isinstance(where, str) else list(where), events)
-    assert found is not None
-    chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
+        chosen = _asked([where] if isinstance(where, str) else list(where), events)
+    else:
+        assert found is not None
+        chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
     if not chosen:
         raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
     return chosen
