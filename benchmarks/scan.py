@@ -394,13 +394,18 @@ def main() -> None:
     todo = [(sys.executable, "scan.py", case.tool) for case in CASES] + [(python, "peers.py", tool) for tool in PEERS]
     todo = [entry for entry in todo if any(part in entry[2] for part in args.only.split(","))]
     where = machine(args.device)
-    rows = [{"device": where["device"], **row_of(*entry, setting)} for entry in todo]
-    old = args.out / "scan.json"
+    for entry in todo:  # each row is kept as it comes
+        path = keep({"device": where["device"], **row_of(*entry, setting)}, where, args.out)
+    print("written", path)
+
+
+def keep(row: dict[str, Any], where: dict[str, Any], folder: Path) -> Path:
+    """Put a row into results/scan.json, in the place of the one of its tool and device."""
+    old = folder / "scan.json"
     before = json.loads(old.read_text()) if old.exists() else {"machine": {}, "rows": []}
-    new = {(row["tool"], row["device"]) for row in rows}
-    kept = [row for row in before["rows"] if (row["tool"], row["device"]) not in new]
+    kept = [one for one in before["rows"] if (one["tool"], one["device"]) != (row["tool"], row["device"])]
     machines = {**before["machine"], where["device"]: where}
-    print("written", save("scan", {"machine": machines, "rows": kept + rows}, args.out))
+    return save("scan", {"machine": machines, "rows": [*kept, row]}, folder)
 
 
 if __name__ == "__main__":
