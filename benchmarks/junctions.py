@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import copy
-import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
 import torchvision
-from timing import RESULTS, machine, ratio, save, seconds
+from timing import RESULTS, merge, ratio, seconds
 
 import winze
 
@@ -33,13 +32,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     rows = [measure(name, args.device, args.pairs) for name in args.networks]
-    where = machine(args.device)
-    rows = [{**row, "device": where["device"]} for row in rows]
-    old = args.out / "junctions.json"
-    before = json.loads(old.read_text()) if old.exists() else {"machine": {}, "rows": []}
-    kept = [row for row in before["rows"] if row["device"] != where["device"]]
-    machines = {**before["machine"], where["device"]: where}
-    print("written", save("junctions", {"machine": machines, "rows": kept + rows}, args.out))
+    print("written", merge("junctions", rows, args.device, args.out))
 
 
 def measure(name: str, device: str, pairs: int) -> dict[str, object]:

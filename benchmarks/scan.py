@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import RESULTS, machine, ratio, save, seconds
+from timing import RESULTS, merge, ratio, seconds
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
@@ -393,19 +393,8 @@ def main() -> None:
     python = PEERS_PYTHON if PEERS_PYTHON.exists() else sys.executable
     todo = [(sys.executable, "scan.py", case.tool) for case in CASES] + [(python, "peers.py", tool) for tool in PEERS]
     todo = [entry for entry in todo if any(part in entry[2] for part in args.only.split(","))]
-    where = machine(args.device)
     for entry in todo:  # each row is kept as it comes
-        path = keep({"device": where["device"], **row_of(*entry, setting)}, where, args.out)
-    print("written", path)
-
-
-def keep(row: dict[str, Any], where: dict[str, Any], folder: Path) -> Path:
-    """Put a row into results/scan.json, in the place of the one of its tool and device."""
-    old = folder / "scan.json"
-    before = json.loads(old.read_text()) if old.exists() else {"machine": {}, "rows": []}
-    kept = [one for one in before["rows"] if (one["tool"], one["device"]) != (row["tool"], row["device"])]
-    machines = {**before["machine"], where["device"]: where}
-    return save("scan", {"machine": machines, "rows": [*kept, row]}, folder)
+        print("written", merge("scan", [row_of(*entry, setting)], args.device, args.out, alike="tool"))
 
 
 if __name__ == "__main__":

@@ -71,6 +71,18 @@ def machine(device: str) -> dict[str, Any]:
     }
 
 
+def merge(name: str, rows: list[dict[str, Any]], device: str, folder: Path = RESULTS, alike: str = "device") -> Path:
+    """Put rows measured on this machine into a results file, in the place of those that are `alike` and from here."""
+    where = machine(device)
+    rows = [{"device": where["device"], **row} for row in rows]
+    file = folder / f"{name}.json"
+    before = json.loads(file.read_text()) if file.exists() else {"machine": {}, "rows": []}
+    new = {(row["device"], row[alike]) for row in rows}
+    kept = [row for row in before["rows"] if (row["device"], row.get(alike)) not in new]
+    machines = {**before["machine"], where["device"]: where}
+    return save(name, {"machine": machines, "rows": [*kept, *rows]}, folder)
+
+
 def save(name: str, content: dict[str, Any], folder: Path = RESULTS) -> Path:
     """Write results as JSON, one row a line, so that a diff shows what changed."""
     folder.mkdir(parents=True, exist_ok=True)

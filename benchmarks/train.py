@@ -21,7 +21,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 import torchvision
-from timing import RESULTS, machine, ratio, save
+from timing import RESULTS, merge, ratio
 from torch import Tensor, nn
 
 from winze.data import Augment, ColourJitter, Flip, PadCrop, Preprocess, RandomResizedCrop
@@ -49,13 +49,7 @@ def main() -> None:
         print(json.dumps(window(args.worker, args.steps)))
         return
     rows = on_gpu(args.processes, args.steps) if args.device == "cuda" else [on_cpu(args.pairs)]
-    where = machine(args.device)
-    rows = [{**row, "device": where["device"]} for row in rows]
-    old = args.out / "train.json"
-    before = json.loads(old.read_text()) if old.exists() else {"machine": {}, "rows": []}
-    kept = [row for row in before["rows"] if row["device"] != where["device"]]
-    machines = {**before["machine"], where["device"]: where}
-    print("written", save("train", {"machine": machines, "rows": kept + rows}, args.out))
+    print("written", merge("train", rows, args.device, args.out))
 
 
 def on_gpu(processes: list[int], steps: int) -> list[dict[str, Any]]:

@@ -197,12 +197,23 @@ def verdicts(results: Path) -> str:
     from winze.lab.lines import lines
     from winze.lab.results import stale
 
-    head = ["claim", "paper", "ours", "n", "scale", "machine", "seconds", "verdict", "departure"]
+    head = ["claim", "paper", "ours", "n", "scale", "machine", "date", "seconds", "verdict", "departure"]
     parts = []
     for name, recipe in recipes().items():
         told = [f"## `{name}`: {recipe.shows}\n", f"{recipe.system}. [{recipe.paper}]({recipe.url})\n"]
         rows = [
-            [one.claim, one.paper, one.ours, one.n, one.scale, one.machine, one.seconds, one.word, one.departure]
+            [
+                one.claim,
+                one.paper,
+                one.ours,
+                one.n,
+                one.scale,
+                one.machine,
+                one.date,
+                one.seconds,
+                one.word,
+                one.departure,
+            ]
             for one in lines(recipe, results)
         ]
         told.append(table(head, rows))

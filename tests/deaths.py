@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from winze.train import files
+from winze import files
 
 CHANGES = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "pwrite")
 

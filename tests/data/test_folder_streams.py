@@ -49,6 +49,17 @@ def test_what_is_drawn_does_not_touch_the_random_state_of_the_world(folder):
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
+def test_what_others_draw_between_batches_changes_nothing(folder):
+    stream = FolderStream(folder, True, 16, 5, workers=0)
+    alone = [x for x, _ in stream]
+    disturbed = []
+    for x, _ in stream:
+        disturbed.append(x)
+        torch.manual_seed(len(disturbed))
+        torch.rand(len(disturbed))
+    assert all(torch.equal(a, b) for a, b in zip(alone, disturbed, strict=True))
+
+
 def test_several_processes_share_an_epoch_without_overlap(folder):
     shares = [FolderStream(folder, True, 8, 3, workers=0, rank=rank, world=2, jitter=0) for rank in range(2)]
     seen = [torch.cat([y for _, y in share]).tolist() for share in shares]

@@ -43,17 +43,18 @@ def filled(recipe, tmp_path):
 def test_every_claim_has_a_row_with_all_that_is_asked_for(filled):
     rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in filled.splitlines() if line.startswith("|")]
     assert [cell.strip() for cell in rows[0]] == [
-        "claim", "paper", "ours", "n", "scale", "machine", "seconds", "verdict", "departure",
+        "claim", "paper", "ours", "n", "scale", "machine", "date", "seconds", "verdict", "departure",
     ]  # fmt: skip
-    assert {len(row) for row in rows} == {9}
+    assert {len(row) for row in rows} == {10}
     cells = [[cell.strip() for cell in row] for row in rows[2:]]
-    assert [(row[0], row[1], row[3], row[4], row[7], row[8]) for row in cells] == [
+    assert [(row[0], row[1], row[3], row[4], row[8], row[9]) for row in cells] == [
         ("fast scores \\| lower", "12 %", "3", "cpu", "not borne out", ""),
         ("small is small", "3", "3", "cpu", "borne out", "digits stand in"),
         ("never run", "", "-", "paper", "not run", ""),
     ]
     assert "difference 0.4" in cells[0][2]
     assert "CPU" in cells[0][5]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", cells[0][6])
 
 
 def test_the_page_is_stable_and_names_paper_and_departures(filled, tmp_path):

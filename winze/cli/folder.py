@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from winze.files import sha256, write_atomically
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:
@@ -49,11 +49,15 @@ def _check_parent(path: Path) -> None:
 
 def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, spec: Mapping[str, Any]) -> None:
     """Write the scan, its report and the weights; a new folder appears whole or not at all."""
+    from winze.observe.files import pack
+
     fresh = not folder.exists()
     target = folder.absolute().with_name(f".{folder.name}.{os.getpid()}") if fresh else folder
     try:
         target.mkdir(parents=True, exist_ok=True)
-        digest = None if net is None else _save_weights(net, target / WEIGHTS)
+        if net is not None:
+            write_atomically(target / WEIGHTS, pack(net, spec))
+        digest = None if net is None else sha256(target / WEIGHTS)
         scan.readings.conventions |= {"spec": dict(spec), "kept": digest}
         scan.save(target)
         scan.report(target / PAGE)
@@ -64,19 +68,6 @@ def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, sp
     finally:
         if fresh:
             shutil.rmtree(target, ignore_errors=True)
-
-
-def _save_weights(net: torch.nn.Module, file: Path) -> str:
-    from safetensors.torch import save_model
-
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        save_model(net, str(temporary))
-        digest = sha256(temporary)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return digest
 
 
 def rebuilt(
@@ -95,9 +86,3 @@ def rebuilt(
         raise NetworkError(f"{file} was cut short or changed after the scan; give --weights to use other ones")
     net = build(spec or told["spec"])
     return load_weights(net, file).eval()
-
-
-def sha256(file: Path) -> str:
-    """The hash of a file."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -16,7 +16,8 @@ from winze.cli.network import Normalise
 if TYPE_CHECKING:
     import torch
 
-    import winze
+    from winze.data import Batches, Dataset, Preprocess
+    from winze.lab.crew import Crew
 
 
 @dataclass(frozen=True)
@@ -67,9 +68,10 @@ class Scan:
 
     def run(self) -> None:
         from winze import observe
-        from winze.cli.folder import save, sha256, writable_folder
+        from winze.cli.folder import save, writable_folder
         from winze.cli.network import Wish, device_named, make_ready
         from winze.data import load
+        from winze.files import sha256
 
         folder, pool = writable_folder(self.out), parse_pool(self.pool)
         _check_names(self.data, self.ood)
@@ -112,7 +114,7 @@ class Scan:
 
 
 @contextmanager
-def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[winze.lab.crew.Crew | None]:
+def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[Crew | None]:
     """Those who read shards of the data; None where one process does it all."""
     from winze.lab.mps import mps
     from winze.lab.on_ray import OnRay
@@ -129,9 +131,7 @@ def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Itera
             yield processes
 
 
-def splits(
-    dataset: winze.data.Dataset, preprocess: winze.data.Preprocess | None, batch: int
-) -> tuple[winze.data.Batches, winze.data.Batches]:
+def splits(dataset: Dataset, preprocess: Preprocess | None, batch: int) -> tuple[Batches, Batches]:
     """Train and test as batches that a scan takes."""
     from winze.data import Batches
 

@@ -82,12 +82,13 @@ class FolderStream:
             pin_memory=torch.cuda.is_available(),
             generator=draw,
         )
-        if self.workers:
-            yield from loader
-        else:  # in this process the augmentation would draw from everybody's generator
+        batches = iter(loader)
+        for number in range(len(loader)):
+            # without workers the augmentation draws from everybody's generator, which is borrowed batch by batch
             with torch.random.fork_rng([]):
-                torch.default_generator.manual_seed(draw.initial_seed())
-                yield from loader
+                torch.default_generator.manual_seed(draw.initial_seed() + (number << 20))
+                batch = next(batches)
+            yield batch
 
 
 def _part(root: Path, train: bool) -> Path:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.data import Dataset, Preprocess
+from winze.files import write_atomically
 from winze.lab.job import plain
 from winze.lab.store import METRICS
 from winze.observe import Watch
@@ -20,7 +21,6 @@ from winze.observe.files import pack
 from winze.readings import Readings
 from winze.shape import Alternation
 from winze.train import Checkpoints, Hardware, History, Objective, StoreError, Training, fit
-from winze.train.files import write_atomically
 from winze.train.seeds import mix
 
 PHASES, PHASE = "phases", "phase.json"

@@ -22,6 +22,7 @@ class Line:
     n: str
     scale: str
     machine: str
+    date: str
     seconds: str
     word: str
     departure: str
@@ -48,7 +49,14 @@ def _line(recipe: Recipe, claim: Claim, scale: str, runs: Mapping[str, Mapping[i
         n=str(told.n) if told.word != NOT_RUN else "-",
         scale=scale,
         machine=", ".join(dict.fromkeys(one.device for one in own)) or "-",
+        date=_dates(own),
         seconds=f"{sum(one.seconds for one in own):.0f}" if own else "-",
         word=told.word,
         departure=claim.departure_at(scale),
     )
+
+
+def _dates(runs: list[Kept]) -> str:
+    """The day on which runs were begun, or the first and the last."""
+    days = sorted({one.started[:10] for one in runs})
+    return " to ".join(dict.fromkeys((days[0], days[-1]))) if days else "-"

@@ -16,13 +16,13 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 import torch
 
+from winze.files import sha256, told_when_full
 from winze.lab.bench import PHASES, Bench
 from winze.lab.job import Job
 from winze.lab.machine import commit, device, versions
 from winze.lab.store import METRICS, Run, Runs, read
 from winze.readings import ARRAYS, ROWS
 from winze.train import Hardware, StoreError
-from winze.train.files import sha256, told_when_full
 
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
 

@@ -95,9 +95,8 @@ class Over(Number):
 
     def __call__(self, readings: Readings) -> float:
         curve = _curve(readings, self.measure, self.data)
-        if np.isnan(curve).all():
-            return missing(_note(readings, self.measure, self.data))
-        return float(self.reduce(curve))
+        unread = np.isnan(curve).all()
+        return missing(_note(readings, self.measure, self.data)) if unread else float(self.reduce(curve))
 
 
 @dataclass(frozen=True)
@@ -109,10 +108,8 @@ class PeakLayer(Number):
     counting: str | None = None
 
     def __call__(self, readings: Readings) -> float:
-        curve = _curve(readings, self.measure, self.data)
-        if np.isnan(curve).all():
-            return missing(_note(readings, self.measure, self.data))
-        return float(list(layer_numbers(readings, self.counting).values())[int(np.nanargmax(curve))])
+        layers = list(layer_numbers(readings, self.counting).values())
+        return Over(self.measure, lambda curve: layers[int(np.nanargmax(curve))], self.data)(readings)
 
 
 @dataclass(frozen=True)

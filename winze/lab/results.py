@@ -14,15 +14,15 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from winze.files import write_atomically
 from winze.lab import store
 from winze.lab.job import plain
 from winze.lab.packing import first_difference, packed, unpacked
 from winze.lab.recipe import Recipe
 from winze.readings import Readings
-from winze.train.files import write_atomically
 
 KIND, VERSION = "winze results", 1
-TOLD = ("key", "scale", "arm", "seed", "device", "versions", "commit", "seconds", "config")
+TOLD = ("key", "scale", "arm", "seed", "device", "versions", "commit", "started", "seconds", "config")
 
 
 class ResultsError(ValueError):
@@ -40,6 +40,7 @@ class Kept:
     device: str
     versions: Mapping[str, Any]
     commit: str | None
+    started: str
     seconds: float
     config: Mapping[str, Any]
     readings: Readings

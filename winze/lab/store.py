@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from winze.files import StoreError, remove_leftovers, write_atomically
 from winze.lab.job import FORMAT, Job, plain
-from winze.train.files import StoreError, remove_leftovers, write_atomically
 
 KIND = "winze run"
 RUN, METRICS, LOCKS = "run.json", "metrics.jsonl", ".locks"

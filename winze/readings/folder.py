@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from winze.files import write_atomically
 from winze.readings.rows import ReadingsError, Row, csv_bytes, rows_of
 
 KIND, VERSION = "winze readings", 1
@@ -44,8 +45,8 @@ def write(
         raise ReadingsError(f"{path} is a file; readings are saved as a folder")
     path.mkdir(parents=True, exist_ok=True)
     for name, body in bodies.items():
-        _write(path / _pending(name, hashes[name]), body)
-    _write(path / MANIFEST, text.encode("utf-8"))
+        write_atomically(path / _pending(name, hashes[name]), body)
+    write_atomically(path / MANIFEST, text.encode("utf-8"))
     for name in bodies:
         (path / _pending(name, hashes[name])).replace(path / name)
     for leftover in (stray for name in (*bodies, MANIFEST) for stray in path.glob(_pending(name, "*"))):
@@ -68,23 +69,6 @@ def read(folder: str | os.PathLike[str]) -> tuple[list[Row], dict[str, Array], d
 def _pending(name: str, digest: str) -> str:
     """What a file is called until `scan.json` speaks for it."""
     return f".{name}.{digest}"
-
-
-def _write(path: Path, body: bytes) -> None:
-    """Write a file that appears whole or not at all, and is on the disk when this returns."""
-    temporary = path.with_name(f".{path.name.lstrip('.')}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as file:
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    if os.name == "posix":  # the rename itself must reach the disk too
-        handle = os.open(path.parent, os.O_RDONLY)
-        os.fsync(handle)
-        os.close(handle)
 
 
 def _npz_bytes(arrays: Mapping[str, Array]) -> bytes:

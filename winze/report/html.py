@@ -10,6 +10,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
+from winze.files import write_atomically
 from winze.readings import Readings, ReadingsError
 from winze.report.figures import save_all
 from winze.report.payload import payload
@@ -40,12 +41,7 @@ def write(
         folder = target.with_name(f"{target.stem}_figures")
         written = save_all(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
         static = [file.relative_to(target.parent).as_posix() for file in written if file.suffix == ".svg"]
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        temporary.write_text(page(named, title, threshold, static), encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_atomically(target, page(named, title, threshold, static).encode())
     return target
 
 

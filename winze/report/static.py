@@ -11,6 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from winze.files import write_atomically
 from winze.report import style
 from winze.report.sections import Section, section
 
@@ -32,13 +33,8 @@ def write_static(path: str | os.PathLike[str], title: str, subtitle: str, sectio
     }
     target = Path(path)
     target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        text = re.sub(r"\{\{(\w+)\}\}", lambda found: fill[found[1]], _asset("static.html"))
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    text = re.sub(r"\{\{(\w+)\}\}", lambda found: fill[found[1]], _asset("static.html"))
+    write_atomically(target, text.encode())
     return target
 
 

@@ -1,9 +1,9 @@
 """Trains a network: one loop, from a laptop's CPU to captured graphs on a GPU, that survives being killed."""
 
+from winze.files import StoreError
 from winze.train.checkpoints import Checkpoint, Checkpoints
 from winze.train.config import Hardware, Training
 from winze.train.evaluate import evaluate
-from winze.train.files import StoreError
 from winze.train.fit import DivergedError, History, fit
 from winze.train.objectives import Classify, Objective
 from winze.train.place import HardwareError

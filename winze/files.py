@@ -26,7 +26,7 @@ def write_atomically(path: Path, content: Content) -> None:
 
     `content` is bytes, or a function that writes into the open file it is given.
     """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name.lstrip('.')}.{os.getpid()}")
     with told_when_full(path):
         try:
             with temporary.open("wb") as file:

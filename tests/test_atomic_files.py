@@ -6,7 +6,7 @@ import sys
 import pytest
 from deaths import death_at, every_death, small_disk
 
-from winze.train.files import StoreError, remove_leftovers, sha256, write_atomically
+from winze.files import StoreError, remove_leftovers, sha256, write_atomically
 
 
 def names(folder):
@@ -45,7 +45,7 @@ def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from winze.train import files
+from winze import files
 def half(file, content):
     file.write(content[:3]); file.flush(); os._exit(9)
 files._fill = half
