@@ -11,7 +11,7 @@ from winze.data.patterns import Squares, with_squares
 from winze.data.pixels import channel_statistics
 from winze.data.preprocess import Preprocess
 from winze.data.stream import FolderStream
-from winze.data.tasks import Task, split_classes, subset
+from winze.data.tasks import Task, split_classes, subset, thinned
 from winze.data.toy import spiral
 
 __all__ = [
@@ -40,5 +40,6 @@ __all__ = [
     "spiral",
     "split_classes",
     "subset",
+    "thinned",
     "with_squares",
 ]

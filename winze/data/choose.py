@@ -96,6 +96,11 @@ def spread(labels: Labels, limit: int, what: str) -> Rows:
     return np.sort(order[:limit])
 
 
+def of_each(labels: Labels, count: int) -> Rows:
+    """At most `count` rows of every class, in file order; a smaller count takes some of what a larger one does."""
+    return np.flatnonzero(_ranks(labels)[0] < count)
+
+
 def _ranks(labels: Labels) -> tuple[Rows, Rows]:
     """The place of every sample in a random order of its class, and the size of each class."""
     draw = np.random.default_rng(SEED).random(len(labels))

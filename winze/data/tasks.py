@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from winze.data.choose import of_each
 from winze.data.classes import Wanted, resolve
 from winze.data.dataset import Dataset
 from winze.data.errors import DataError
@@ -46,6 +47,20 @@ def subset(dataset: Dataset, wanted: Wanted) -> Dataset:
     names = tuple(dataset.classes[number] for number in numbers)
     return replace(
         dataset, train_images=train[0], train_labels=train[1], test_images=test[0], test_labels=test[1], classes=names
+    )
+
+
+def thinned(dataset: Dataset, per_class: int) -> Dataset:
+    """The same set with at most so many train samples of each class, the same ones each time; the test part stays."""
+    if per_class < 1:
+        raise DataError(f"{dataset.name}: {per_class} samples of a class; one is the least")
+    rows = torch.from_numpy(of_each(dataset.train_labels.cpu().numpy(), per_class)).to(dataset.train_labels.device)
+    note = f"{len(rows)} of {len(dataset.train_labels)} train samples: at most {per_class} a class"
+    return replace(
+        dataset,
+        train_images=dataset.train_images[rows],
+        train_labels=dataset.train_labels[rows],
+        notes=(*dataset.notes, note),
     )
 
 

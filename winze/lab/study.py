@@ -6,6 +6,7 @@ def work(config: Study, bench: Bench) -> None:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -13,7 +14,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from winze.data import Batches, Dataset, MissingDataError, Preprocess, load
+from winze.data import Batches, DataError, Dataset, FolderStream, MissingDataError, Preprocess, load, thinned
+from winze.data.stream import IMAGENET
 from winze.lab.bench import Bench
 from winze.lab.counting import countings, layer_count
 from winze.networks import build, describe, options_for
@@ -33,7 +35,10 @@ class Study:
 
     `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
     every place is probed; those not at hand are left out, and the readings say so. `size` brings all pictures to
-    squares of so many pixels. The rest is as `winze.scan` takes it.
+    squares of so many pixels. `per_class` leaves so many train pictures of each class, `every` is the number of steps
+    that each stage of a staged rule lasts. With `stream` worker processes (0: none) the network learns from a folder
+    that is too large for memory, picture by picture as `FolderStream` gives them; `limit` then bounds only what is
+    read of it afterwards. The rest is as `winze.scan` takes it.
     """
 
     network: str
@@ -48,6 +53,9 @@ class Study:
     measures: tuple[str, ...] = ("probe", "rank")
     probe: Literal["ridge", "adam"] = "ridge"
     pool: Literal["mean", "flatten", "token"] | int = "mean"
+    per_class: int | None = None
+    every: int = 1
+    stream: int | None = None
 
 
 @dataclass(frozen=True)
@@ -62,8 +70,7 @@ class Trained:
 
 def train(study: Study, bench: Bench, name: str = "train") -> Trained:
     """Build the network and train it; its weights are kept in the run's folder."""
-    dataset = load(study.data, limit=study.limit, size=study.size, download=False)
-    preprocess = Preprocess.of(dataset) if dataset.pictures else None
+    dataset, preprocess, streams = _prepared(study, bench)
     options = {**options_for(study.network, dataset.shape), **study.options}
     spec = describe(study.network, len(dataset.classes), study.rule, **options)
     net = build(spec)
@@ -71,11 +78,12 @@ def train(study: Study, bench: Bench, name: str = "train") -> Trained:
     rows, seed = study.training.batch, mix(bench.seed, "alternation")
     history = bench.train(
         net,
-        dataset,
+        dataset if streams is None else streams[0],
         study.training,
         name=name,
         preprocess=preprocess,
-        alternation=Alternation(net, rows=rows, seed=seed) if staged else None,
+        test=None if streams is None else streams[1],
+        alternation=Alternation(net, study.every, rows, seed) if staged else None,
     )
     bench.keep(net, spec)
     return Trained(net, dataset, preprocess, history)
@@ -118,6 +126,32 @@ def read(study: Study, bench: Bench, trained: Trained) -> Scan | None:
     if trained.history.metrics:
         bench.readings.add("loss", trained.history.losses[-1], data=study.data, split="train")
     return found
+
+
+def tell_curve(study: Study, bench: Bench, trained: Trained) -> None:
+    """Add to the readings what each look at the test set during training found; the last look is the last row."""
+    if bench.writes:
+        for row in trained.history.metrics:
+            for measure in ("accuracy", "top5"):
+                if measure in row:
+                    bench.readings.add(measure, row[measure], data=study.data, split="test", step=int(row["step"]))
+
+
+def _prepared(study: Study, bench: Bench) -> tuple[Dataset, Preprocess | None, tuple[FolderStream, ...] | None]:
+    """The data in memory, how it goes in, and with `stream` the folder's batches to learn from and to be judged on."""
+    dataset = load(study.data, limit=study.limit, size=study.size, download=False)
+    if study.per_class is not None:
+        dataset = thinned(dataset, study.per_class)
+    if study.stream is None:
+        return dataset, Preprocess.of(dataset) if dataset.pictures else None, None
+    side, rank, world = dataset.shape[1], int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    own: dict[str, Any] = {"size": side, "workers": study.stream, "seed": mix(bench.seed, "stream") >> 32}
+    learnt = FolderStream(dataset.found, True, batch=study.training.batch // world, rank=rank, world=world, **own)
+    judged = FolderStream(dataset.found, False, batch=study.training.batch, **own)
+    for one in (learnt, judged):
+        if tuple(one.classes) != dataset.classes:
+            raise DataError(f"{dataset.found}: train and test folders do not have the same classes")
+    return dataset, Preprocess((side, side), *IMAGENET), (learnt, judged)
 
 
 def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:

@@ -61,6 +61,8 @@ class Training:
     augment: tuple[Augmentation, ...] = ()
     drop_last: bool = False
     """leave out the last, smaller batch of an epoch"""
+    repeat: int = 1
+    """steps in a row that learn from one batch; an epoch keeps its number of steps, and so sees fewer samples"""
     precision: str = "32-true"
     """as Lightning Fabric names it: 32-true, bf16-mixed..."""
     channels_last: bool = False
@@ -77,7 +79,7 @@ class Training:
             raise ValueError(f"epochs must be at least 0 and batch at least 1, got {self.epochs} and {self.batch}")
         if not (math.isfinite(self.lr) and self.lr > 0):
             raise ValueError(f"lr must be a positive number, got {self.lr}")
-        for name in ("evaluate_every", "checkpoint_every"):
+        for name in ("evaluate_every", "checkpoint_every", "repeat"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
         if not 0 <= self.smoothing < 1:

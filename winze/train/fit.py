@@ -23,7 +23,7 @@ from winze.train.place import HardwareError, make_fabric, switches
 from winze.train.progress import Bar
 from winze.train.schedules import learning_rate
 from winze.train.seeds import mix, seed_devices
-from winze.train.source import FromLoader, Loader, OnDevice, Source
+from winze.train.source import FromLoader, Loader, OnDevice, Repeated, Source
 from winze.train.state import State
 from winze.train.steps import GraphStep, PlainStep
 
@@ -120,9 +120,12 @@ class _Loop:
 
     def _source(self, data: tuple[Tensor, Tensor] | Loader, preprocess: Preprocess | None) -> Source:
         device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
-        if isinstance(data, tuple):
-            return OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
-        return FromLoader(data, device)
+        source: Source = (
+            FromLoader(data, device)
+            if not isinstance(data, tuple)
+            else OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
+        )
+        return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""

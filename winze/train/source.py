@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -107,6 +108,33 @@ class OnDevice:
         if len(pieces) > 1 and len(pieces[-1]) <= self.world and self.training.batch > self.world:
             pieces[-2:] = [torch.cat(pieces[-2:])]
         return pieces
+
+
+class Repeated:
+    """Every batch, augmented once, several times in a row: a pair of stages may learn from the same samples.
+
+    An epoch keeps its number of steps (down to a whole number of turns) and uses as many batches fewer.
+    """
+
+    def __init__(self, source: Source, times: int) -> None:
+        self.source, self.times = source, times
+        self.steps = source.steps - source.steps % times
+        if not self.steps:
+            raise ValueError(f"an epoch of {source.steps} batches is too short to repeat each {times} times")
+
+    def epoch(self, number: int) -> Iterator[Pair]:
+        """The first batches of the source's epoch, each in all its turns."""
+        for pair in islice(self.source.epoch(number), self.steps // self.times):
+            for _ in range(self.times):
+                yield pair
+
+    def make(self, first: Tensor, second: Tensor) -> Pair:
+        """As the source makes them."""
+        return self.source.make(first, second)
+
+    def share(self, first: Tensor) -> float:
+        """As the source counts them."""
+        return self.source.share(first)
 
 
 class FromLoader:
