@@ -15,41 +15,32 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numpy as np
-
-from winze.data import Flip, PadCrop
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
 from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
 from winze.lab.study import Study, read, train
 from winze.readings import Array, ReadingsError
-from winze.train import Training
-
-# ten classes drawn once with seed 0, since the thesis does not say which it drew
-TEN_OF_CIFAR100 = f"cifar100[{','.join(map(str, np.random.default_rng(0).permutation(100)[:10]))}]"
-
-MLP = Training(epochs=1000, batch=128, lr=0.05, evaluate_every=10, checkpoint_every=10)
-VGG = Training(
-    epochs=160,
-    batch=128,
-    lr=0.1,
-    momentum=0.9,
-    weight_decay=1e-4,
-    schedule="step",
-    milestones=(80, 120),
-    per="epoch",
-    augment=(PadCrop(4), Flip()),
-    evaluate_every=10,
-    checkpoint_every=10,
+from winze.recipes.tunnel.settings import (
+    COUNTED,
+    FAST,
+    NORM,
+    OTHER_DIGITS,
+    OWN_NORMALISATION,
+    PAPER,
+    PICTURES,
+    REFERENCE,
+    SMALL,
+    SYSTEM,
+    TEN_OF_CIFAR100,
+    TINY,
+    URL,
+    VGG,
+    cifar100,
+    cinic10,
+    mlp12,
+    resnet34,
+    vgg19,
 )
-RESNET = replace(VGG, epochs=164, milestones=(82, 123))
-SMALL = Training(epochs=150, batch=128, lr=0.03, momentum=0.9, evaluate_every=50, checkpoint_every=25)
-
-mlp12 = {"network": "winze/mlp12", "training": MLP}
-vgg19 = {"network": "winze/vgg19", "training": VGG}
-resnet34 = {"network": "winze/resnet34", "options": {"stem": "thesis"}, "places": "blocks", "training": RESNET}
-cifar100 = {"data": "cifar100", "ood": ("cifar10",)}
-cinic10 = {"data": "cinic10", "ood": (TEN_OF_CIFAR100,)}
 
 START = {  # table 5.2.1: the layer at which probes reach 95 % and 98 % of the network's accuracy
     "mlp12": ("MLP-12 on CIFAR-10", 4, 5),
@@ -63,8 +54,6 @@ START = {  # table 5.2.1: the layer at which probes reach 95 % and 98 % of the n
 }
 NAMES = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
 BIG = ("mlp12", "vgg19", "resnet34")
-STAND_IN = "10 classes of Tiny-ImageNet (500 test images) stand in for 10 of CIFAR-100"
-OTHER_DIGITS = "digits 0-4 and 5-9 stand in for CIFAR-10 and CIFAR-100"
 
 
 def work(config: Study, bench: Bench) -> None:
@@ -81,10 +70,10 @@ def spike(ranks: Array) -> float:
 
 recipe = Recipe(
     name="tunnel/main",
-    system="S8",
+    system=SYSTEM,
     shows="deep layers add no accuracy, lower the rank to about the number of classes, and harm other data",
-    paper="The Tunnel Effect: Building Data Representations in Deep Neural Networks (NeurIPS 2023); thesis, chapter 5",
-    url="https://arxiv.org/abs/2305.19753",
+    paper=PAPER,
+    url=URL,
     arms={
         "mlp4": {"network": "winze/mlp4x256"},
         "mlp8": {"network": "winze/mlp8x256"},
@@ -119,11 +108,11 @@ recipe = Recipe(
             arms=BIG,
             changes={
                 "mlp12": {"training.epochs": 200},
-                "vgg19": {"training.precision": "bf16-mixed", "training.channels_last": True},
-                "resnet34": {"training.precision": "bf16-mixed", "training.channels_last": True},
+                "vgg19": FAST,
+                "resnet34": FAST,
             },
             departures=(
-                STAND_IN,
+                TINY,
                 "MLP-12 for 200 epochs instead of 1000",
                 "VGG-19 and ResNet-34 in bf16",
             ),
@@ -193,7 +182,7 @@ recipe = Recipe(
                 f"features of {NAMES[arm]} for other data get worse in the tunnel (by 5 points or more)",
                 at_least("other_data_lost_at_the_end", arm, 0.05),
                 paper="falls",
-                departure={"gpu": STAND_IN} if arm in BIG else {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS},
+                departure={"gpu": TINY} if arm in BIG else {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS},
             )
             for arm in NAMES
         ),
@@ -208,18 +197,11 @@ recipe = Recipe(
                 f"features of {NAMES[arm]} serve other data best where the tunnel begins (within two layers after)",
                 at_most("other_data_peak_after_start", arm, 2),
                 paper="peak at the entry",
-                departure={"gpu": STAND_IN},
+                departure={"gpu": TINY},
             )
             for arm in BIG
         ),
     ),
-    departures=(
-        "VGG has batch norm and a 512-512-C classifier, since its rate of .1 needs it; the thesis does not say",
-        "VGG and ResNet learn on pictures padded by 4 and cropped, and flipped; MLPs on pictures as they are",
-        "the reference accuracy of a tunnel is the network's own; layer numbers are compared within two",
-        "the thesis does not say how it counts layers of ResNets: here convolutions and linear layers without "
-        "projections; the number with projections is told beside it",
-        "other data is normalised as the network's own data is",
-    ),
+    departures=(NORM, PICTURES, REFERENCE, COUNTED, OWN_NORMALISATION),
     measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss", "correct/*"),
 )
