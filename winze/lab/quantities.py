@@ -59,6 +59,21 @@ class Whole(Number):
 
 
 @dataclass(frozen=True)
+class LastLook(Number):
+    """A number of the whole network at the last look that training took at the test set."""
+
+    measure: str
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None]
+        seen = {row.step: row for row in rows if row.step is not None}
+        if not seen:
+            raise ReadingsError(f"{self.measure} was not looked at during training")
+        row = seen[max(seen)]
+        return Value(row.value, row.note)
+
+
+@dataclass(frozen=True)
 class At(Number):
     """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...)."""
 

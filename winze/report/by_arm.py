@@ -1,0 +1,103 @@
+"""Arms side by side: one measure over training or over depth, a panel for each network and data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winze.readings import Readings
+from winze.report import facts, style
+from winze.report.names import label, short
+from winze.report.profile import depth_axis
+from winze.report.scans import UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+Arms = Mapping[str, Sequence[Readings]]
+Line = tuple[facts.Array, facts.Array]
+"""Where a line has points, and its values [run, point]."""
+ACROSS = 2  # panels in a row
+
+
+def training_by_arm(arms: Arms, theme: str = "light", measure: str = "accuracy") -> matplotlib.figure.Figure:
+    """Draw a number of the whole network over the training step, the mean of each arm; the band spans the seeds."""
+    lines = {arm: line for arm, runs in arms.items() if (line := _over_training(runs, measure)) is not None}
+    return _drawn(arms, lines, theme, "training step", f"test {label(measure)}")
+
+
+def depth_by_arm(
+    arms: Arms, theme: str = "light", measure: str = "numerical_rank", other: bool = False
+) -> matplotlib.figure.Figure:
+    """Draw a measure over depth, the mean of each arm; the band spans the seeds. `other`: on the first other data."""
+    lines = {arm: line for arm, runs in arms.items() if (line := _over_depth(runs, measure, other)) is not None}
+    return _drawn(arms, lines, theme, "block", f"{label(measure)}, other data" if other else label(measure))
+
+
+def _drawn(arms: Arms, lines: dict[str, Line], theme: str, across: str, up: str) -> matplotlib.figure.Figure:
+    if not lines:
+        raise UnreadError(f"no {up} was read")
+    panels: dict[str, list[str]] = {}
+    for arm in lines:
+        panels.setdefault(_title(arms[arm][0]), []).append(arm)
+    with style.use(theme) as colours:
+        columns = min(ACROSS, len(panels))
+        down = -(-len(panels) // columns)
+        drawing = style.figure(style.WIDE if columns == 1 else 4.6 * columns, 0.6 + 3.2 * down)
+        grid = drawing.subplots(down, columns, squeeze=False)
+        for axes in grid.flat[len(panels) :]:
+            axes.set_axis_off()
+        for axes, (title, inside) in zip(grid.flat, panels.items(), strict=False):
+            names = dict(zip(inside, _own_names(inside), strict=True))
+            for spot, arm in enumerate(inside):
+                x, values = lines[arm]
+                colour = colours.scans[spot % len(colours.scans)]
+                axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.12, lw=0)
+                looks = {"color": colour, "marker": style.MARKERS[spot % len(style.MARKERS)]}
+                axes.plot(x, values.mean(0), label=names[arm], markevery=style.sparse(len(x)), **looks)
+            if across == "block":
+                depth_axis(axes, lines[inside[0]][0])
+            axes.set(xlabel=across, ylabel=up, title=title)
+            axes.legend(ncols=2)
+        return drawing
+
+
+def _over_training(runs: Sequence[Readings], measure: str) -> Line | None:
+    found = [
+        {
+            row.step: row.value
+            for row in one.rows
+            if row.measure == measure and row.index is None and row.step is not None
+        }
+        for one in runs
+    ]
+    steps = sorted(set.intersection(*(set(one) for one in found))) if found else []
+    return (np.array(steps), np.array([[one[step] for step in steps] for one in found])) if steps else None
+
+
+def _over_depth(runs: Sequence[Readings], measure: str, other: bool) -> Line | None:
+    curves = []
+    for one in runs:
+        sets = facts.others(one)
+        if (other and not sets) or not facts.has(one, measure, sets[0] if other else None):
+            return None
+        curves.append(facts.column(one, measure, sets[0] if other else None))
+    if not curves or len({len(curve) for curve in curves}) > 1:
+        return None
+    return np.arange(1, len(curves[0]) + 1), np.stack(curves)
+
+
+def _title(readings: Readings) -> str:
+    network, data = readings.conventions.get("network", ""), facts.home(readings)
+    return short(f"{network} on {data}" if network and data else network or data, 40)
+
+
+def _own_names(arms: list[str]) -> list[str]:
+    """What tells the arms of a panel apart: their names without the words that all begin with."""
+    words = [arm.split("_") for arm in arms]
+    shared = 0
+    while all(len(one) > shared + 1 for one in words) and len({one[shared] for one in words}) == 1 < len(arms):
+        shared += 1
+    return [", ".join(one[shared:]) for one in words]
