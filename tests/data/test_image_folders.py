@@ -17,6 +17,14 @@ def test_a_folder_with_two_parts_keeps_them(tmp_path, test_name):
     assert data.notes == ()
 
 
+def test_cinic10_is_its_train_and_test_folders_without_valid(tmp_path):
+    root = write_folder(tmp_path / "cinic10", ("train", "valid", "test"))
+    Image.new("RGB", (6, 6)).save(root / "train" / "cat" / "z.png")
+    data = load("CINIC-10", root=tmp_path)
+    assert (len(data.train_labels), len(data.test_labels)) == (9, 8)
+    assert data.classes == ("cat", "dog")
+
+
 @pytest.mark.parametrize("splits", [("train",), (".",)])
 def test_a_folder_with_one_part_is_halved(tmp_path, splits):
     data = load(str(write_folder(tmp_path / "mine", splits)))

@@ -158,7 +158,7 @@ def test_a_failed_download_says_where_it_looked_and_leaves_nothing_that_looks_wh
     assert next(entry for entry in available() if entry.name == "cifar10").found is None
 
 
-@pytest.mark.parametrize("name", ["tinyimagenet", "tinyimagenet100", "imagenet"])
+@pytest.mark.parametrize("name", ["tinyimagenet", "tinyimagenet100", "imagenet", "cinic10"])
 def test_sets_without_a_download_say_where_to_put_them(name, tmp_path):
     with pytest.raises(MissingDataError, match=rf"{tmp_path}/{name}.*no download.*holds {name}/"):
         load(name, root=tmp_path)

@@ -287,6 +287,11 @@ def test_a_pool_takes_features_as_said(pool):
             assert scan.curve(measure)[place.index] == pytest.approx(expected[measure], rel=1e-5)
 
 
+def test_a_grid_takes_vectors_behind_feature_maps_as_they_are():
+    scan = winze.scan(vgg(), None, images(40), places="layers", pool=2, measures=["norm"])
+    assert scan.curve("features").tolist() == [4 * 4, 4 * 6, 8, 3]
+
+
 def test_the_class_token_is_the_first():
     class Tokens(nn.Module):
         def __init__(self) -> None:

@@ -60,6 +60,13 @@ _ALL = (
     _small("caltech101", "caltech101_32", "30 images a class of Caltech-101 at 32 x 32"),
     _small("pets", "oxford_pet_32", "50 images a breed of Oxford-IIIT Pet at 32 x 32"),
     Known("cifar100", "a hundred kinds of things"),
+    Known(
+        "cinic10",
+        "CINIC-10 as folders train/ and test/; valid/ is left out",
+        folder="cinic10",
+        pattern="train",
+        published=(90000, 90000, 10),
+    ),
     Known("svhn", "house numbers"),
     Known("stl10", "ten kinds of things at 96 x 96"),
     Known("food101", "dishes"),
@@ -80,6 +87,7 @@ ALIASES = {known.folder: known.name for known in _ALL if known.folder} | {
     "fashionmnist": "fashion_mnist",
     "cifar_10": "cifar10",
     "cifar_100": "cifar100",
+    "cinic_10": "cinic10",
     "tiny_imagenet": "tinyimagenet",
     "textures": "dtd",
     "caltech_101": "caltech101",
@@ -96,6 +104,6 @@ ALIASES = {known.folder: known.name for known in _ALL if known.folder} | {
 
 def reader(known: Known, size: int | None) -> Reader | None:
     """What reads this set from its folder; pictures in many sizes are brought to `size`."""
-    if known.name == "imagenet":
-        return lambda folder: folder_source("imagenet", folder, size)
+    if known.read is None and known.folder:
+        return lambda folder: folder_source(known.name, folder, size)
     return known.read

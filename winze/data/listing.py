@@ -44,7 +44,7 @@ def _listing(known: Known, root: str | os.PathLike[str] | None) -> Listing:
     downloads = known.original is not None
     read = reader(known, None)
     open_it = known.make
-    if open_it is None and spot is not None and not spot.torchvision and read is not None and known.name != "imagenet":
+    if open_it is None and spot is not None and not spot.torchvision and read is not None and known.published is None:
         folder, read_folder = spot.folder, read
         open_it = lambda: read_folder(folder)  # noqa: E731
     if open_it is None:

@@ -21,6 +21,7 @@ from winze.observe.files import pack
 from winze.readings import Readings
 from winze.shape import Alternation
 from winze.train import Checkpoints, Hardware, History, Objective, StoreError, Training, fit
+from winze.train.place import device_of
 from winze.train.seeds import mix
 
 PHASES, PHASE = "phases", "phase.json"
@@ -49,6 +50,11 @@ class Bench:
         self.readings = Readings()
         self.phases: dict[str, History] = {}
         seed_all(mix(seed, "work"))
+
+    @property
+    def device(self) -> torch.device:
+        """Where this run's networks learn."""
+        return device_of(self.hardware)
 
     def train(
         self,

@@ -7,7 +7,7 @@ def work(config: Study, bench: Bench) -> None:
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -19,12 +19,14 @@ from winze.data.stream import IMAGENET
 from winze.lab.bench import Bench
 from winze.lab.counting import countings, layer_count
 from winze.networks import build, describe, options_for
-from winze.observe import Scan, scan
+from winze.observe import Scan, Watch, scan
 from winze.shape import Alternation, Rule
 from winze.train import History, Training
+from winze.train.fit import Onlooker
 from winze.train.seeds import mix
 
 Fed = tuple[Tensor, Tensor] | Batches
+Watching = Callable[[nn.Module, Dataset, Preprocess | None], Watch | Onlooker]
 MOST = 2 << 30  # bytes of preprocessed pictures held at once; beyond, they are made batch by batch
 AT_ONCE = 4 << 30, 16 << 30  # bytes that a scan may hold, on a CPU and on a GPU
 
@@ -34,11 +36,12 @@ class Study:
     """One network, the data it learns, and how it is read. A recipe's config is this, or a subclass with more fields.
 
     `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
-    every place is probed; those not at hand are left out, and the readings say so. `size` brings all pictures to
-    squares of so many pixels. `per_class` leaves so many train pictures of each class, `every` is the number of steps
-    that each stage of a staged rule lasts. With `stream` worker processes (0: none) the network learns from a folder
-    that is too large for memory, picture by picture as `FolderStream` gives them; `limit` then bounds only what is
-    read of it afterwards. The rest is as `winze.scan` takes it.
+    every place is probed; those not at hand are left out, and the readings say so; `ood_limit` bounds their samples
+    where `limit`, which bounds all, is not to. `size` brings all pictures to squares of so many pixels. `per_class`
+    leaves so many train pictures of each class, `every` is the number of steps that each stage of a staged rule lasts.
+    With `stream` worker processes (0: none) the network learns from a folder that is too large for memory, picture by
+    picture as `FolderStream` gives them; `limit` then bounds only what is read of it afterwards. The rest is as
+    `winze.scan` takes it.
     """
 
     network: str
@@ -56,6 +59,8 @@ class Study:
     per_class: int | None = None
     every: int = 1
     stream: int | None = None
+    max_features: int = 8000
+    ood_limit: int | None = None
 
 
 @dataclass(frozen=True)
@@ -68,14 +73,18 @@ class Trained:
     history: History
 
 
-def train(study: Study, bench: Bench, name: str = "train") -> Trained:
-    """Build the network and train it; its weights are kept in the run's folder."""
+def train(study: Study, bench: Bench, name: str = "train", watch: Watching | None = None) -> Trained:
+    """Build the network and train it; its weights are kept in the run's folder.
+
+    `watch` makes the onlooker from the network as it is before it learns, which is on its device by then.
+    """
     dataset, preprocess, streams = _prepared(study, bench)
     options = {**options_for(study.network, dataset.shape), **study.options}
     spec = describe(study.network, len(dataset.classes), study.rule, **options)
     net = build(spec)
     staged = study.rule is not None and study.rule.staged
     rows, seed = study.training.batch, mix(bench.seed, "alternation")
+    onlooker = None if watch is None else watch(net.to(bench.device), dataset, preprocess)
     history = bench.train(
         net,
         dataset if streams is None else streams[0],
@@ -84,6 +93,7 @@ def train(study: Study, bench: Bench, name: str = "train") -> Trained:
         preprocess=preprocess,
         test=None if streams is None else streams[1],
         alternation=Alternation(net, study.every, rows, seed) if staged else None,
+        watch=onlooker,
     )
     bench.keep(net, spec)
     return Trained(net, dataset, preprocess, history)
@@ -108,6 +118,7 @@ def read(study: Study, bench: Bench, trained: Trained) -> Scan | None:
         measures=study.measures,
         probe=study.probe,
         pool=study.pool,
+        max_features=study.max_features,
         name=study.data,
         memory=AT_ONCE[device.type == "cuda"],
         progress=bench.progress,
@@ -157,9 +168,10 @@ def _prepared(study: Study, bench: Bench) -> tuple[Dataset, Preprocess | None, t
 def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
     """The other sets that are at hand, and why the rest is not."""
     found, absent = [], {}
+    limit = study.limit if study.ood_limit is None else study.ood_limit
     for name in study.ood:
         try:
-            found.append(load(name, limit=study.limit, size=study.size, download=False))
+            found.append(load(name, limit=limit, size=study.size, download=False))
         except MissingDataError as error:
             absent[name] = str(error)
     return found, absent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -23,15 +24,21 @@ class Layout:
     scale: int = 1
 
 
-def check_pool(pool: Pool) -> None:
-    """Raise unless it is a way of pooling."""
+def check_pool(pool: Pool, shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
+    """Raise unless it is a way of pooling; with the places' shapes, unless it does something to one of them."""
     grid = isinstance(pool, int) and not isinstance(pool, bool) and pool >= 1
     if not grid and pool not in POOLS:
         raise ValueError(f"pool must be one of {', '.join(map(repr, POOLS))} or a grid size from 1, got {pool!r}")
+    if grid and shapes and all(len(shape) == 2 for shape in shapes.values()):
+        name, shape = next(iter(shapes.items()))
+        raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {shape}")
 
 
 def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -> Float[Tensor, "sample feature"]:
-    """One row a sample: channels averaged over positions or tokens, over a grid, the class token, or everything."""
+    """One row a sample: channels averaged over positions or tokens, over a grid, the class token, or everything.
+
+    What has one position only is the same on every grid.
+    """
     rows = output.unflatten(0, (-1, layout.scale)) if layout.scale > 1 else output[:, None]
     rows = rows.movedim(layout.channels + 1, 2)  # sample, window, channel, positions
     if pool == "flatten":
@@ -43,6 +50,8 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
     if pool == "mean":
         flat = rows.flatten(3) if rows.ndim > 3 else rows[..., None]
         return flat.mean((1, 3), dtype=torch.promote_types(flat.dtype, torch.float32))
+    if rows.ndim == 3 and layout.scale == 1:  # one position, as after the last pool of a VGG
+        return rows[:, 0]
     if rows.ndim != 5:
         raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {tuple(output.shape)}")
     size = int(pool)

@@ -75,6 +75,7 @@ def scan(
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
         given = test_feed.example()
         spots = find_spots(net, given if example is None else example, places, layout)
+        check_pool(pool, {spot.place.name: spot.shape for spot in spots})
         reader = Reader(net, spots, pool, max_features, track, crew)
         full = [spot.width(pool) for spot in spots] if example is None else reader.widths(test_feed)
         widths = [min(width, max_features) for width in full]

@@ -29,6 +29,12 @@ def check_hardware(hardware: Hardware) -> None:
     _made(hardware)
 
 
+def device_of(hardware: Hardware) -> torch.device:
+    """The device on which a training of one process would run."""
+    device: torch.device = _made(hardware).device
+    return device
+
+
 def _made(hardware: Hardware, precision: Any = "32-true") -> Any:
     from lightning_fabric import Fabric
 
