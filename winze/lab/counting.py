@@ -19,12 +19,7 @@ def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
     Where no shortcut has a projection, both countings are one.
     """
     order = list(net.named_modules())
-    aside = {
-        module
-        for one in net.modules()
-        if isinstance(one, Junction) and one.shortcut
-        for module in one.shortcut.modules()
-    }
+    aside = projections(net)
     found: dict[str, list[int]] = {WITHOUT: [], WITH: []}
     for place in places:
         end = _end(order, place)
@@ -32,6 +27,16 @@ def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
         found[WITH].append(len(layers))
         found[WITHOUT].append(sum(module not in aside for module in layers))
     return found if found[WITH] != found[WITHOUT] else {WITHOUT: found[WITHOUT]}
+
+
+def projections(net: nn.Module) -> set[nn.Module]:
+    """All modules that lie on a shortcut."""
+    return {
+        module
+        for one in net.modules()
+        if isinstance(one, Junction) and one.shortcut
+        for module in one.shortcut.modules()
+    }
 
 
 def layer_count(net: nn.Module) -> int:

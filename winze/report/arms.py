@@ -13,11 +13,8 @@ from winze.report.profile import panel
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:
-    import matplotlib.artist
     import matplotlib.axes
     import matplotlib.figure
-
-ACROSS = 2  # panels in a row
 
 
 def arm_profiles(
@@ -36,20 +33,14 @@ def arm_profiles(
     if not drawn:
         raise UnreadError(f"no probes or {label(second)} were read")
     with style.use(theme) as colours:
-        across = min(ACROSS, len(drawn))
-        down = -(-len(drawn) // across)
-        drawing = style.figure(style.WIDE if across == 1 else 4.6 * across, 0.7 + 3.0 * down)
-        grid = drawing.subplots(down, across, squeeze=False)
-        for axes in grid.flat[len(drawn) :]:
-            axes.set_axis_off()
-        for axes, (arm, one) in zip(grid.flat, drawn.items(), strict=False):
+        drawing, grid = style.panels(len(drawn))
+        for axes, (arm, one) in zip(grid, drawn.items(), strict=True):
             probed = facts.has(one, "probe")
             found = facts.Entrance(mean_tunnel(arms[arm], threshold), bounded=True) if probed else None
             panel(axes, one, found, second, colours, f"{percent(threshold)} of the network's accuracy")
             _name(axes, f"{short(arm, 30)}, {_seeds(len(arms[arm]))}", colours)
             _number(axes, one)
-        handles = _handles(drawing)
-        drawing.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=min(4, len(handles)))
+        style.legend(drawing)
         return drawing
 
 
@@ -72,12 +63,3 @@ def _number(axes: matplotlib.axes.Axes, readings: Readings) -> None:
     axes.set_xticks([index + 1 for index, _ in shown], [str(layer) for _, layer in shown])
     counting = next(iter(readings.conventions["layers"]))
     axes.set_xlabel(f"layer, counted {counting}")
-
-
-def _handles(drawing: matplotlib.figure.Figure) -> dict[str, matplotlib.artist.Artist]:
-    """One legend entry a label, from all panels."""
-    found: dict[str, matplotlib.artist.Artist] = {}
-    for axes in drawing.axes:
-        for handle, said in zip(*axes.get_legend_handles_labels(), strict=True):
-            found.setdefault(said, handle)
-    return found

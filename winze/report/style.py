@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
+    import matplotlib.axes
     import matplotlib.colors
     import matplotlib.figure
 
@@ -99,6 +100,29 @@ def figure(width: float = WIDE, height: float = TALL) -> matplotlib.figure.Figur
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def panels(
+    count: int, across: int = 2, wide: float = 4.6, tall: float = 3.0
+) -> tuple[matplotlib.figure.Figure, list[matplotlib.axes.Axes]]:
+    """Make a figure with so many panels of these inches, `across` in a row; one alone is as wide as a figure is."""
+    across = min(across, count)
+    down = -(-count // across)
+    drawing = figure(WIDE if count == 1 else wide * across, 0.7 + tall * down)
+    grid = drawing.subplots(down, across, squeeze=False)
+    for axes in grid.flat[count:]:
+        axes.set_axis_off()
+    return drawing, list(grid.flat[:count])
+
+
+def legend(drawing: matplotlib.figure.Figure, columns: int = 4) -> None:
+    """Put one legend below all panels, with each label once."""
+    found: dict[str, Any] = {}
+    for axes in drawing.axes:
+        for handle, said in zip(*axes.get_legend_handles_labels(), strict=True):
+            found.setdefault(said, handle)
+    if found:
+        drawing.legend(found.values(), found.keys(), loc="outside lower center", ncols=min(columns, len(found)))
 
 
 def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> None:
