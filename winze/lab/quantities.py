@@ -65,11 +65,9 @@ class LastLook(Number):
     measure: str
 
     def __call__(self, readings: Readings) -> float:
-        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None]
-        seen = {row.step: row for row in rows if row.step is not None}
-        if not seen:
+        row = facts.last_look(readings, self.measure)
+        if row is None:
             raise ReadingsError(f"{self.measure} was not looked at during training")
-        row = seen[max(seen)]
         return Value(row.value, row.note)
 
 

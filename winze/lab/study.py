@@ -20,7 +20,7 @@ from winze.lab.bench import Bench
 from winze.lab.counting import countings, layer_count
 from winze.networks import build, describe, options_for
 from winze.observe import Scan, Watch, scan
-from winze.shape import Alternation, Rule
+from winze.shape import Alternation, Rule, rewire
 from winze.train import History, Training
 from winze.train.fit import Onlooker
 from winze.train.seeds import mix
@@ -81,7 +81,10 @@ def train(study: Study, bench: Bench, name: str = "train", watch: Watching | Non
     dataset, preprocess, streams = _prepared(study, bench)
     options = {**options_for(study.network, dataset.shape), **study.options}
     spec = describe(study.network, len(dataset.classes), study.rule, **options)
-    net = build(spec)
+    net = build(spec | {"rule": None})
+    if study.rule is not None:
+        example = dataset.train_images[:2]
+        rewire(net, study.rule, example=example if preprocess is None else preprocess(example))
     staged = study.rule is not None and study.rule.staged
     rows, seed = study.training.batch, mix(bench.seed, "alternation")
     onlooker = None if watch is None else watch(net.to(bench.device), dataset, preprocess)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 Arms = Mapping[str, Sequence[Readings]]
 Line = tuple[facts.Array, facts.Array]
 """Where a line has points, and its values [run, point]."""
-ACROSS = 2  # panels in a row
 
 
 def training_by_arm(arms: Arms, theme: str = "light", measure: str = "accuracy") -> matplotlib.figure.Figure:
@@ -43,19 +42,14 @@ def _drawn(arms: Arms, lines: dict[str, Line], theme: str, across: str, up: str)
     for arm in lines:
         panels.setdefault(_title(arms[arm][0]), []).append(arm)
     with style.use(theme) as colours:
-        columns = min(ACROSS, len(panels))
-        down = -(-len(panels) // columns)
-        drawing = style.figure(style.WIDE if columns == 1 else 4.6 * columns, 0.6 + 3.2 * down)
-        grid = drawing.subplots(down, columns, squeeze=False)
-        for axes in grid.flat[len(panels) :]:
-            axes.set_axis_off()
-        for axes, (title, inside) in zip(grid.flat, panels.items(), strict=False):
+        drawing, grid = style.panels(len(panels))
+        for axes, (title, inside) in zip(grid, panels.items(), strict=True):
             names = dict(zip(inside, _own_names(inside), strict=True))
             for spot, arm in enumerate(inside):
                 x, values = lines[arm]
                 colour = colours.scans[spot % len(colours.scans)]
                 axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.12, lw=0)
-                looks = {"color": colour, "marker": style.MARKERS[spot % len(style.MARKERS)]}
+                looks: dict[str, Any] = {"color": colour, "marker": style.MARKERS[spot % len(style.MARKERS)]}
                 axes.plot(x, values.mean(0), label=names[arm], markevery=style.sparse(len(x)), **looks)
             if across == "block":
                 depth_axis(axes, lines[inside[0]][0])

@@ -103,6 +103,12 @@ def whole_row(readings: Readings, measure: str) -> Row | None:
     return next((row for row in reversed(rows) if row.data in (home(readings), "")), None)
 
 
+def last_look(readings: Readings, measure: str) -> Row | None:
+    """The row of the whole network at the last look that training took at it; None where it took none."""
+    rows = [row for row in readings.rows if row.measure == measure and row.index is None and row.step is not None]
+    return max(rows, key=lambda row: row.step or 0, default=None)
+
+
 @lru_cache(maxsize=64)
 def _tunnel(spots: tuple[Place, ...], correct: bytes, reference: bytes | float | None, threshold: float) -> Tunnel:
     """The tunnel of correctness given as bytes, worked out once: figures, tables and sentences all ask for it."""

@@ -1,0 +1,68 @@
+"""What one setting does to a number of the whole network: arms as points along that setting."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from winze.readings import Readings
+from winze.report import facts, style
+from winze.report.names import label
+from winze.report.scans import UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A setting: what stands at its axis, and lines by name, each with the arm at every value; texts make no line."""
+
+    title: str
+    setting: str
+    lines: Mapping[str, Mapping[Any, str]]
+    log: bool = False
+
+
+def doses(
+    arms: Mapping[str, Sequence[Readings]],
+    theme: str = "light",
+    panels: Sequence[Panel] = (),
+    measure: str = "accuracy",
+) -> matplotlib.figure.Figure:
+    """Draw the last look at a measure over settings: a dot a run, a line through the means; a panel a setting."""
+    seen = {arm: [row.value for one in runs if (row := facts.last_look(one, measure))] for arm, runs in arms.items()}
+    known = [panel for panel in panels if any(seen.get(arm) for line in panel.lines.values() for arm in line.values())]
+    if not known:
+        raise UnreadError(f"no {label(measure)} was looked at during training")
+    with style.use(theme) as colours:
+        drawing, grid = style.panels(len(known))
+        for axes, panel in zip(grid, known, strict=True):
+            _panel(axes, panel, seen, colours)
+            axes.set(title=panel.title, xlabel=panel.setting, ylabel=f"test {label(measure)}")
+        return drawing
+
+
+def _panel(axes: matplotlib.axes.Axes, panel: Panel, seen: Mapping[str, Sequence[float]], colours: style.Theme) -> None:
+    for spot, (name, line) in enumerate(panel.lines.items()):
+        points = [(value, seen[arm]) for value, arm in line.items() if seen.get(arm)]
+        if not points:
+            continue
+        colour, marker = colours.scans[spot], style.MARKERS[spot]
+        x, means = [value for value, _ in points], [float(np.mean(values)) for _, values in points]
+        for value, values in points:
+            axes.plot([value] * len(values), values, ".", color=colour, alpha=0.6, markersize=4, zorder=2)
+        dash = "none" if isinstance(x[0], str) else "-"
+        axes.plot(x, means, linestyle=dash, marker=marker, color=colour, label=name, markersize=5, zorder=3)
+    if panel.log:
+        axes.set_xscale("log")
+    values = sorted({value for line in panel.lines.values() for value in line if not isinstance(value, str)})
+    if values:
+        axes.set_xticks(values, [f"{value:g}" for value in values], minor=False)
+        axes.minorticks_off()
+    if any(panel.lines):
+        axes.legend()
