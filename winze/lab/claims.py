@@ -106,7 +106,8 @@ class Contrast:
         word = self.region.word(interval, 1 if self.certain else LEAST)
         shown = interval
         if self.ratio:
-            middle, low, high = (math.exp(min(end, 700.0)) for end in (interval.estimate, interval.low, interval.high))
+            ends = (interval.estimate, interval.low, interval.high)
+            middle, low, high = (math.exp(end) if end < 700 else math.inf for end in ends)
             shown = Interval(middle, low, high, interval.n, interval.effect)
         means = ", ".join(f"{arm} {number(float(row.mean()))}" for arm, row in zip(values, table, strict=True))
         counted = f"{interval.n} seed{'s' if interval.n > 1 else ''}"

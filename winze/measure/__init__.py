@@ -5,6 +5,7 @@ with a `note` (`Value`); input that makes no sense raises ValueError.
 """
 
 from winze.measure.alignment import Alignment, alignment, alignment_of
+from winze.measure.alike import ALIKE, AlikeNodes, alike_nodes, recurring_maps
 from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
 from winze.measure.class_means import ClassMeans
@@ -34,8 +35,11 @@ from winze.measure.rank import (
     singular_values,
     spectrum,
 )
+from winze.measure.reconstruction import linear_reconstruction
+from winze.measure.reuse import feature_reuse, non_monotonicity
 from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
 from winze.measure.runs import tunnel_of_runs
+from winze.measure.softmax import aligned_norm, column_softmax, singular_gap, singular_gap_bound
 from winze.measure.stack import spectra
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.measure.value import Value, missing
@@ -43,9 +47,11 @@ from winze.measure.variance import ClassVariance, class_variance, class_variance
 from winze.measure.weight_change import weight_change
 
 __all__ = [
+    "ALIKE",
     "CKA",
     "PENALTIES",
     "Alignment",
+    "AlikeNodes",
     "Block",
     "ClassMeans",
     "ClassVariance",
@@ -59,33 +65,40 @@ __all__ = [
     "Tunnel",
     "Value",
     "adam_probes",
+    "aligned_norm",
     "alignment",
     "alignment_of",
+    "alike_nodes",
     "best_place",
     "class_variance",
     "class_variance_of",
+    "column_softmax",
     "correct_at_once",
     "disagreement",
     "distances",
     "effective_rank",
     "effective_rank_of",
     "euclidean_distance",
+    "feature_reuse",
     "frobenius_norm",
     "frobenius_norm_of",
     "hsic1",
     "kappa",
     "l1_distance",
     "linear_cka",
+    "linear_reconstruction",
     "matrix_rank",
     "minibatch_cka",
     "missing",
     "nearest_mean",
     "neural_collapse",
     "neural_collapse_of",
+    "non_monotonicity",
     "numerical_rank",
     "numerical_rank_of",
     "participation_ratio",
     "participation_ratio_of",
+    "recurring_maps",
     "rho",
     "ridge",
     "ridge_probe",
@@ -93,6 +106,8 @@ __all__ = [
     "sample_norm",
     "sample_norm_of",
     "self_duality",
+    "singular_gap",
+    "singular_gap_bound",
     "singular_values",
     "spectra",
     "spectrum",

@@ -1,0 +1,1 @@
+"""Softmax temperature and the rank of what is learnt (S9)."""
