@@ -48,21 +48,22 @@ def doses(
 
 
 def _panel(axes: matplotlib.axes.Axes, panel: Panel, seen: Mapping[str, Sequence[float]], colours: style.Theme) -> None:
+    drawn: list[Any] = []
     for spot, (name, line) in enumerate(panel.lines.items()):
-        points = [(value, seen[arm]) for value, arm in line.items() if seen.get(arm)]
-        if not points:
-            continue
+        points = {value: seen[arm] for value, arm in line.items() if seen.get(arm)}
         colour, marker = colours.scans[spot], style.MARKERS[spot]
-        x, means = [value for value, _ in points], [float(np.mean(values)) for _, values in points]
-        for value, values in points:
+        for value, values in points.items():
             axes.plot([value] * len(values), values, ".", color=colour, alpha=0.6, markersize=4, zorder=2)
-        dash = "none" if isinstance(x[0], str) else "-"
-        axes.plot(x, means, linestyle=dash, marker=marker, color=colour, label=name, markersize=5, zorder=3)
+        looks: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 5, "zorder": 3}
+        if points:
+            dash = "none" if any(isinstance(value, str) for value in points) else "-"
+            axes.plot(list(points), [np.mean(one) for one in points.values()], label=name, linestyle=dash, **looks)
+        drawn += points
     if panel.log:
         axes.set_xscale("log")
-    values = sorted({value for line in panel.lines.values() for value in line if not isinstance(value, str)})
-    if values:
-        axes.set_xticks(values, [f"{value:g}" for value in values], minor=False)
+    numbers = sorted({value for value in drawn if not isinstance(value, str)})
+    if numbers:
+        axes.set_xticks(numbers, [f"{value:g}" for value in numbers])
         axes.minorticks_off()
     if any(panel.lines):
         axes.legend()

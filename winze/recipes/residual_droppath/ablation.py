@@ -128,7 +128,7 @@ recipe = Recipe(
             seeds=(0, 1, 2),
             arms=CPU_ARMS,
             changes=changes(SMALL, {"tenth": (14, 11)}, **SMALL_VIT),
-            departures=(STAND_IN, "20 epochs in batches of 64, without augmentation"),
+            departures=(STAND_IN, "12 epochs in batches of 64, without augmentation"),
         ),
         "gpu": Scale(
             PICTURES,

@@ -45,7 +45,7 @@ TIMM = Training(  # timm's defaults at a batch of 128
     checkpoint_every=20,
 )
 SMALL = Training(
-    epochs=20,
+    epochs=12,
     batch=64,
     lr=0.05,
     momentum=0.9,
@@ -59,7 +59,7 @@ SMALL = Training(
     smoothing=0.1,
     drop_last=True,
     evaluate_every=2,
-    checkpoint_every=20,
+    checkpoint_every=12,
 )
 
 # dense: a captured step has no place for Python to look at a mask, and BatchNorm needs the whole batch anyway
@@ -197,7 +197,7 @@ recipe = Recipe(
             DIGITS,
             seeds=(0, 1, 2),
             arms=arms_of("digits"),
-            departures=(STAND_IN, "20 epochs in batches of 64, without augmentation"),
+            departures=(STAND_IN, "12 epochs in batches of 64, without augmentation"),
         ),
         "gpu": Scale(
             replace(PICTURES, training=replace(TIMM, epochs=60, evaluate_every=5, checkpoint_every=15)),
