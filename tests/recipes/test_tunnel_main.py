@@ -3,13 +3,11 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from winze.data import MissingDataError
 from winze.lab.bench import Bench
 from winze.lab.study import Study, read, train
-from winze.readings import ReadingsError
-from winze.recipes.tunnel.main import recipe, spike
+from winze.recipes.tunnel.main import recipe
 
 SMOKE = recipe.config("smoke", "mlp4")
 
@@ -125,14 +123,6 @@ def test_a_process_that_works_along_reads_nothing(tmp_path):
     assert read(SMOKE, bench, trained) is None
     assert bench.readings.rows == []
     assert not list(tmp_path.glob("*.safetensors"))
-
-
-def test_the_spike_is_the_13th_block_above_its_neighbours():
-    ranks = torch.ones(16).numpy()
-    ranks[11:14] = 3, 9, 5
-    assert spike(ranks) == 4
-    with pytest.raises(ReadingsError, match="16 blocks, not 8"):
-        spike(ranks[:8])
 
 
 def test_a_study_is_made_of_plain_values():

@@ -27,7 +27,7 @@ Shown = Callable[[facts.Array], facts.Array]
 class Curve:
     """A measure on some data (None: the network's own), what it is called, and how it is drawn.
 
-    `colour` is its number among the house's colours.
+    `colour` is its number among the house's colours. What stands `beside` others is drawn only where one of them is.
     """
 
     said: str
@@ -35,6 +35,7 @@ class Curve:
     data: str | None = None
     colour: int = 0
     dash: str = "-"
+    beside: bool = False
 
 
 def curves(
@@ -51,7 +52,9 @@ def curves(
 
     `shown` is done to every curve first, such as dividing it by its highest value.
     """
-    drawn = {arm: runs for arm, runs in arms.items() if runs and any(_has(runs, line) for line in lines)}
+    drawn = {
+        arm: runs for arm, runs in arms.items() if runs and any(_has(runs, one) for one in lines if not one.beside)
+    }
     if not drawn:
         raise UnreadError(f"no {up} was read")
     with style.use(theme) as colours:

@@ -19,7 +19,7 @@ from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
 from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
 from winze.lab.study import Study, read, train
-from winze.readings import Array, ReadingsError
+from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
     COUNTED,
     FAST,
@@ -59,13 +59,6 @@ BIG = ("mlp12", "vgg19", "resnet34")
 def work(config: Study, bench: Bench) -> None:
     """Train one network and read it at every layer."""
     read(config, bench, train(config, bench))
-
-
-def spike(ranks: Array) -> float:
-    """How far the rank at the end of ResNet-34's third stage, its block 13, stands above both neighbours."""
-    if len(ranks) != 16:
-        raise ReadingsError(f"ResNet-34 has 16 blocks, not {len(ranks)}")
-    return float(ranks[12] - max(ranks[11], ranks[13]))
 
 
 recipe = Recipe(

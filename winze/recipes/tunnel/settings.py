@@ -44,6 +44,7 @@ cinic10 = {"data": "cinic10", "ood": (TEN_OF_CIFAR100,)}
 
 FAST = {"training.precision": "bf16-mixed", "training.channels_last": True}
 """what makes convolutions quick on a GPU"""
+GRID = "of feature maps, means over a grid of 2 x 2 are probed instead of every position"
 
 TINY = "10 classes of Tiny-ImageNet (500 test images) stand in for 10 of CIFAR-100"
 OTHER_DIGITS = "digits 0-4 and 5-9 stand in for CIFAR-10 and CIFAR-100"
@@ -65,3 +66,13 @@ def shortened(training: Training, epochs: int) -> Training:
     """
     milestones = tuple(milestone * epochs // training.epochs for milestone in training.milestones)
     return replace(training, epochs=epochs, milestones=milestones)
+
+
+def quick(training: Training, epochs: int) -> Training:
+    """The same training in fewer epochs and half precision, for convolutions on a GPU."""
+    return replace(shortened(training, epochs), precision="bf16-mixed", channels_last=True)
+
+
+def as_many_steps(training: Training, share: float) -> Training:
+    """The same number of steps where the data is only a share of what the training was made for."""
+    return shortened(training, round(training.epochs / share))

@@ -1,0 +1,33 @@
+"""Other data: which classes, how long, and what is said of sets that are not at hand."""
+
+from itertools import pairwise
+
+from winze.recipes.tunnel.ood import ORDER, SOURCES, recipe, some
+
+
+def test_subsets_of_a_set_lie_inside_each_other():
+    inside = [set(some("cifar100", count)[9:-1].split(",")) for count in (5, 10, 20, 50)]
+    assert [len(one) for one in inside] == [5, 10, 20, 50]
+    assert all(small < large for small, large in pairwise(inside))
+    assert sorted(ORDER) == list(range(100))
+
+
+def test_networks_that_learn_fewer_classes_take_as_many_steps():
+    for scale, whole in (("gpu", 24), ("paper", 160)):
+        configs = [recipe.config(scale, arm) for arm in SOURCES]
+        classes = [len(config.data.split(",")) for config in configs]
+        assert classes[-1] == 100
+        assert [round(config.training.epochs * n / 100) for config, n in zip(configs, classes, strict=True)] == [
+            whole
+        ] * 3
+        for config in configs:
+            shares = [milestone / config.training.epochs for milestone in config.training.milestones]
+            assert [round(share, 1) for share in shares] in ([0.5, 0.8], [0.5, 0.7])
+            assert config.ood == ("cifar10",)
+
+
+def test_every_set_of_the_thesis_is_asked_for_at_both_large_scales():
+    for scale in ("gpu", "paper"):
+        asked = " ".join(recipe.config(scale, "vgg19").ood)
+        for name in ("stl10", "svhn", "food101", "flowers102", "places365", "pets", "cifar100"):
+            assert name in asked

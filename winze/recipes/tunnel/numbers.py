@@ -1,0 +1,72 @@
+"""Numbers of one run that only the tunnel's recipes speak about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from winze.lab.quantities import OOD, Number, best, drop, hidden
+from winze.measure import missing
+from winze.readings import Array, Readings, ReadingsError
+from winze.report import facts
+
+
+def spike(values: Array) -> float:
+    """How far a value at the end of ResNet-34's third stage, its block 13, stands above both neighbours."""
+    if len(values) != 16:
+        raise ReadingsError(f"ResNet-34 has 16 blocks, not {len(values)}")
+    return float(values[12] - max(values[11], values[13]))
+
+
+def fall(data: str) -> Number:
+    """The share of its best probe that a set has lost at the last place before the output."""
+    return drop("probe", data) / best("probe", data)
+
+
+@dataclass(frozen=True)
+class OverSets(Number):
+    """One number out of the same number of several other sets; of all that were read, where `sets` names none."""
+
+    make: Callable[[str], Number]
+    reduce: Callable[[Sequence[float]], float]
+    sets: tuple[str, ...] = ()
+    measure: str = "probe"
+
+    def __call__(self, readings: Readings) -> float:
+        names = [name for name in facts.others(readings) if not self.sets or name in self.sets]
+        if len(names) < 2:
+            hidden(self.measure, OOD)(readings)  # where there is no other set at all, it says why
+            raise ReadingsError(f"{self.measure} was read on {len(names)} of these other sets; two are the least")
+        return self.reduce([self.make(name)(readings) for name in names])
+
+
+@dataclass(frozen=True)
+class Together(Number):
+    """Spearman's correlation of two measures over the hidden places from where the first is highest to the last."""
+
+    measure: str
+    other: str
+    data: str = OOD
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.measure, self.other
+
+    def __call__(self, readings: Readings) -> float:
+        from scipy.stats import rankdata
+
+        best(self.measure, self.data)(readings)  # raises with the reason where it was not read
+        name = facts.others(readings)[0] if self.data == OOD else self.data
+        curves = [facts.column(readings, self.measure, name), facts.column(readings, self.other)]
+        peak = int(np.nanargmax(curves[0][:-1]))
+        ranks = [rankdata(curve[peak:-1]) for curve in curves]
+        if len(ranks[0]) < 3 or any(np.ptp(one) == 0 for one in ranks):
+            return missing("fewer than three places behind the peak, or nothing changes there")
+        return float(np.corrcoef(ranks)[0, 1])
+
+
+def spread(values: Sequence[float]) -> float:
+    """From the lowest to the highest."""
+    return max(values) - min(values)

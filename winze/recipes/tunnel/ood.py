@@ -1,0 +1,312 @@
+"""What the tunnel does to other data: probes on sets never seen (figures 5.3.3, 5.3.4, 5.10.1 and 5.10.2).
+
+    winze run tunnel/ood --scale cpu    # MLP-8 on some digits, probed on others
+    winze run tunnel/ood --scale gpu    # CIFAR-10 and Tiny-ImageNet, 3 seeds
+
+Networks that learnt CIFAR-10 are probed at every layer on ten other classes, on 5, 10, 20 and 50 classes of one set,
+and on many sets, each as a share of its own best layer. Networks that learnt few, more or all classes of a set of a
+hundred are probed on CIFAR-10. Sets that are not at hand are named in the readings and count as not run.
+
+The thesis does not say how many classes its subsets had; at scale gpu they are 10, 30 and 100. Tiny-ImageNet stands in
+for CIFAR-100 there, and some of its classes are close to classes of CIFAR-10 (cats, dogs, trucks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winze.lab import Claim, Recipe, Scale, at_least, at_most, falls, rises
+from winze.lab.bench import Bench
+from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, hidden
+from winze.lab.study import Study, read, train
+from winze.readings import Array, Readings
+from winze.recipes.tunnel.numbers import OverSets, Together, fall, spike, spread
+from winze.recipes.tunnel.settings import (
+    COUNTED,
+    GRID,
+    MLP,
+    NORM,
+    OTHER_DIGITS,
+    OWN_NORMALISATION,
+    PAPER,
+    PICTURES,
+    REFERENCE,
+    RESNET,
+    SMALL,
+    SYSTEM,
+    TEN_OF_CIFAR100,
+    TINY,
+    URL,
+    VGG,
+    as_many_steps,
+    mlp12,
+    quick,
+    resnet34,
+    vgg19,
+)
+from winze.report import facts
+from winze.report.arms import arm_profiles
+from winze.report.curves import Curve, curves
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+ORDER = np.random.default_rng(0).permutation(100).tolist()
+NETWORKS = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
+SOURCES = ("few_classes", "more_classes", "all_classes")
+LADDERS = {("cpu",): (*SOURCES[:2], "mlp8"), ("gpu", "paper"): SOURCES}  # by scale, from few classes to all
+COUNTS = (5, 10, 20, 50)
+HERE = ("mnist", "fashion_mnist", "usps", "dtd", "caltech101", "pets")
+ELSEWHERE = ("stl10", "svhn", "food101", "flowers102", "places365", TEN_OF_CIFAR100)
+DIGITS = ("digits[5-9]", "digits[5-6]", "digits[5-7]")
+
+
+def some(name: str, count: int) -> str:
+    """The first `count` classes of a set of a hundred, in an order that was drawn once."""
+    return f"{name}[{','.join(map(str, ORDER[:count]))}]"
+
+
+TINY_SETS = tuple(some("tinyimagenet100", count) for count in COUNTS)
+CIFAR_SETS = tuple(some("cifar100", count) for count in COUNTS)
+SUBSETS = (*TINY_SETS, *CIFAR_SETS, *DIGITS)
+OF_CLASSES = {some(name, count): f"{count} classes" for name in ("tinyimagenet100", "cifar100") for count in COUNTS} | {
+    name: f"{count} classes" for name, count in zip(DIGITS, (5, 2, 3), strict=True)
+}
+MANY = {name: name.replace("_", " ") for name in (*HERE, *ELSEWHERE[:-1])}
+STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": "Tiny-ImageNet stands in for CIFAR-100"}
+
+
+def work(config: Study, bench: Bench) -> None:
+    """Train one network and probe every layer on its own data and on all others."""
+    read(config, bench, train(config, bench))
+
+
+def of_best(curve: Array) -> Array:
+    """Every value as a share of the highest."""
+    return curve / np.nanmax(curve)
+
+
+def first_other(arms: Mapping[str, Sequence[Readings]], theme: str = "light") -> matplotlib.figure.Figure:
+    """Draw the depth profile with the first other set alone: a dozen lines would hide it."""
+    return arm_profiles({arm: [_without_later_sets(one) for one in runs] for arm, runs in arms.items()}, theme)
+
+
+def _without_later_sets(readings: Readings) -> Readings:
+    later = facts.others(readings)[1:]
+    return replace(readings, rows=[row for row in readings.rows if row.data not in later])
+
+
+def _curves(names: Mapping[str, str]) -> list[Curve]:
+    """A line for each other set, and the network's own data in front."""
+    own = Curve("its own data", "probe", dash="--", beside=True)
+    return [own, *(Curve(said, "probe", name, spot) for spot, (name, said) in enumerate(names.items(), 1))]
+
+
+gpu = Study(
+    "winze/vgg19",
+    "cifar10",
+    quick(VGG, 30),
+    ood=("tinyimagenet", *TINY_SETS, *HERE, *ELSEWHERE),
+    size=32,
+    probe="adam",
+    pool=2,
+    max_features=2048,
+    ood_limit=5000,
+)
+paper = Study(
+    "winze/vgg19",
+    "cifar10",
+    VGG,
+    ood=(TEN_OF_CIFAR100, *CIFAR_SETS, *HERE, *ELSEWHERE[:-1]),
+    size=32,
+    probe="adam",
+    pool="flatten",
+)
+digits = Study("winze/mlp8x256", "digits[0-4]", SMALL, ood=DIGITS)
+few_digits = {
+    "few_classes": {"data": "digits[0-1]", "training": as_many_steps(SMALL, 2 / 5)},
+    "more_classes": {"data": "digits[0-2]", "training": as_many_steps(SMALL, 3 / 5)},
+}
+recipe = Recipe(
+    name="tunnel/ood",
+    system=SYSTEM,
+    shows="features for other data are best where the tunnel begins; fewer classes learnt make it longer",
+    paper=PAPER,
+    url=URL,
+    arms={
+        "mlp8": {},
+        "mlp12": mlp12,
+        "vgg19": vgg19,
+        "resnet34": resnet34,
+        **{arm: {} for arm in SOURCES},
+    },
+    scales={
+        "smoke": Scale(
+            replace(digits, training=replace(SMALL, epochs=2), limit=300),
+            seeds=(0,),
+            arms=("mlp8", "few_classes"),
+            changes={"few_classes": {"data": "digits[0-1]"}},
+            departures=(OTHER_DIGITS, "2 epochs on 300 samples"),
+        ),
+        "cpu": Scale(
+            digits,
+            seeds=(0, 1, 2, 3, 4),
+            arms=LADDERS["cpu",],
+            changes=few_digits,
+            departures=(
+                OTHER_DIGITS,
+                "MLP-8, 256 wide, with momentum .9 and rate .03, for 150 epochs",
+                "2, 3 and 5 classes learnt; 2, 3 and 5 others probed",
+            ),
+        ),
+        "gpu": Scale(
+            gpu,
+            seeds=(0, 1, 2),
+            arms=("mlp12", "vgg19", "resnet34", *SOURCES),
+            changes={
+                "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten"},
+                "vgg19": {"training": quick(VGG, 30)},
+                "resnet34": {"training": quick(RESNET, 30), "pool": "flatten"},
+                **{
+                    arm: {
+                        "data": some("tinyimagenet100", count),
+                        "training": as_many_steps(quick(VGG, 24), count / 100),
+                        "ood": ("cifar10",),
+                    }
+                    for arm, count in zip(SOURCES, (10, 30, 100), strict=True)
+                },
+            },
+            departures=(
+                TINY,
+                "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, stand in for subsets of CIFAR-100",
+                "30 epochs (MLP-12: 100; all of Tiny-ImageNet: 24) instead of 160 to 1000; VGG and ResNet in bf16",
+                f"{GRID} (VGG-19)",
+                "at most 5000 samples of each other set",
+            ),
+        ),
+        "paper": Scale(
+            paper,
+            seeds=(0, 1, 2),
+            arms=("mlp12", "vgg19", "resnet34", *SOURCES),
+            changes={
+                arm: {
+                    "data": some("cifar100", count),
+                    "training": as_many_steps(VGG, count / 100),
+                    "ood": ("cifar10",),
+                }
+                for arm, count in zip(SOURCES, (30, 50, 100), strict=True)
+            },
+        ),
+    },
+    work=work,
+    quantities={
+        "accuracy": Whole("accuracy"),
+        "tunnel_start": TunnelLayer(0.95),
+        "accuracy_kept_in_tunnel": KeptInTunnel(0.95),
+        "rank_at_the_end": hidden("numerical_rank"),
+        "other_data_lost_at_the_end": drop("probe", OOD),
+        "other_data_peak_layer": PeakLayer("probe", OOD),
+        "other_data_peak_after_start": PeakLayer("probe", OOD) - TunnelLayer(0.95),
+        "other_data_falls_with_rank": Together("probe", "numerical_rank"),
+        "other_data_bump": Over("probe", spike, OOD),
+        "least_fall_of_other_sets": OverSets(fall, min),
+        "spread_of_peaks_over_numbers_of_classes": OverSets(partial(PeakLayer, "probe"), spread, SUBSETS),
+        "stl10_beyond_the_least_fall": fall("stl10") - OverSets(fall, min),
+    },
+    claims=(
+        *(
+            claim
+            for arm, name in NETWORKS.items()
+            for claim in (
+                Claim(
+                    f"probes of {name} on other data peak at the entry of the tunnel (within two layers after)",
+                    at_most("other_data_peak_after_start", arm, 2),
+                    paper="peak at the entry",
+                    departure=STAND_INS,
+                ),
+                Claim(
+                    f"behind their peak, probes of {name} on other data fall with the rank (correlation of .5 or more)",
+                    at_least("other_data_falls_with_rank", arm, 0.5),
+                    paper="fall together",
+                    departure=STAND_INS,
+                ),
+                Claim(
+                    f"on all other sets the features of {name} get worse in the tunnel (2 % of the best or more)",
+                    at_least("least_fall_of_other_sets", arm, 0.02),
+                    paper="all fall",
+                    departure=STAND_INS,
+                ),
+                Claim(
+                    f"on its own data the tunnel of {name} keeps the accuracy",
+                    at_least("accuracy_kept_in_tunnel", arm, 0.95),
+                    paper="all but CIFAR-10",
+                ),
+            )
+        ),
+        *(
+            Claim(
+                f"of all sets STL-10 falls least in {NETWORKS[arm]}",
+                at_most("stl10_beyond_the_least_fall", arm, 0),
+                paper="least",
+            )
+            for arm in ("vgg19", "resnet34")
+        ),
+        Claim(
+            "probes of ResNet-34 on other data have a bump at layer 29, the end of its penultimate stage",
+            at_least("other_data_bump", "resnet34", 0),
+            paper="bump at 29",
+            departure="29 with projections is 27 without",
+        ),
+        *(
+            Claim(
+                f"however many other classes are probed, {NETWORKS[arm]} serves them best at one layer (within two)",
+                at_most("spread_of_peaks_over_numbers_of_classes", arm, 2),
+                paper="layer 7 for all",
+                departure=STAND_INS,
+            )
+            for arm in ("mlp8", "vgg19")
+        ),
+        *(
+            Claim(
+                f"the fewer classes a network has learnt, {what}",
+                check(quantity, arms),
+                paper=told,
+                scales=scales,
+                departure={scale: STAND_INS[scale] for scale in scales if scale in STAND_INS},
+            )
+            for what, check, quantity, told in (
+                ("the more it loses on other data", falls, "other_data_lost_at_the_end", "larger drop"),
+                ("the earlier its tunnel begins", rises, "tunnel_start", "longer tunnel"),
+                ("the earlier its features for other data are best", rises, "other_data_peak_layer", "earlier drop"),
+            )
+            for scales, arms in LADDERS.items()
+        ),
+    ),
+    departures=(
+        NORM,
+        PICTURES,
+        REFERENCE,
+        COUNTED,
+        OWN_NORMALISATION,
+        "the thesis's ten other classes, and the sizes of its subsets, are not said",
+        "a network that learns fewer classes takes as many steps as one that learns all",
+    ),
+    measures=("probe", "accuracy", "numerical_rank", "loss"),
+    figures={
+        "Depth profile": first_other,
+        "Many other sets": partial(
+            curves,
+            lines=_curves({"tinyimagenet": "Tiny-ImageNet", TEN_OF_CIFAR100: "CIFAR-100"} | MANY),
+            up="probe, share of its best layer",
+            shown=of_best,
+        ),
+        "Numbers of other classes": partial(
+            curves, lines=_curves(OF_CLASSES), up="probe, share of its best layer", shown=of_best
+        ),
+    },
+)
