@@ -7,6 +7,7 @@ from winze.train.evaluate import evaluate
 from winze.train.fit import DivergedError, History, fit
 from winze.train.objectives import Classify, Objective
 from winze.train.place import HardwareError
+from winze.train.side_by_side import fit_side_by_side
 
 __all__ = [
     "Checkpoint",
@@ -21,4 +22,5 @@ __all__ = [
     "Training",
     "evaluate",
     "fit",
+    "fit_side_by_side",
 ]

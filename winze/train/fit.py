@@ -30,6 +30,9 @@ from winze.train.steps import GraphStep, PlainStep
 Onlooker = Callable[[nn.Module, int], Any]
 """Called as `watch(net, step)` before the first step and after every one; what it draws at random changes nothing."""
 
+Feed = Callable[[torch.device], Source]
+"""Makes a source of batches on the device where training runs."""
+
 CHECK_EVERY = 50  # steps between looks at the loss: a look waits for the device
 
 
@@ -53,7 +56,7 @@ class History:
 
 def fit(
     net: nn.Module,
-    data: tuple[Tensor, Tensor] | Loader,
+    data: tuple[Tensor, Tensor] | Loader | Feed,
     training: Training,
     *,
     seed: int = 0,
@@ -69,10 +72,11 @@ def fit(
     """Train a network, in place.
 
     `data` are stored samples and labels, which live on the device and are augmented and preprocessed there batch by
-    batch, or a loader of ready batches. The order of samples, their augmentation and dropout come from the seed and
-    the number of the epoch or step alone: two calls agree bit for bit whatever else draws random numbers, and so do a
-    call that was killed and its second start from `checkpoints`. `objective` None: cross-entropy as `training` asks
-    for. `alternation` and `watch` are stepped after the optimizer. `progress` None: only on a terminal.
+    batch, a loader of ready batches, or a function that makes a source of them on a device. The order of samples,
+    their augmentation and dropout come from the seed and the number of the epoch or step alone: two calls agree bit for
+    bit whatever else draws random numbers, and so do a call that was killed and its second start from `checkpoints`.
+    `objective` None: cross-entropy as `training` asks for. `alternation` and `watch` are stepped after the optimizer.
+    `progress` None: only on a terminal.
     """
     hardware = Hardware() if hardware is None else hardware
     fabric = make_fabric(hardware, training)
@@ -88,7 +92,7 @@ class _Loop:
     def __init__(
         self,
         net: nn.Module,
-        data: tuple[Tensor, Tensor] | Loader,
+        data: tuple[Tensor, Tensor] | Loader | Feed,
         training: Training,
         seed: int,
         test: tuple[Tensor, Tensor] | Loader | None,
@@ -118,13 +122,13 @@ class _Loop:
         plain = PlainStep(net, self.model, stepper, self.source, self.objective, training, average, fabric.backward)
         self.step: Callable[[Tensor, Tensor], Tensor] = GraphStep(plain, alternation) if graph else plain
 
-    def _source(self, data: tuple[Tensor, Tensor] | Loader, preprocess: Preprocess | None) -> Source:
+    def _source(self, data: tuple[Tensor, Tensor] | Loader | Feed, preprocess: Preprocess | None) -> Source:
         device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
-        source: Source = (
-            FromLoader(data, device)
-            if not isinstance(data, tuple)
-            else OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
-        )
+        source: Source
+        if isinstance(data, tuple):
+            source = OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
+        else:
+            source = data(device) if callable(data) else FromLoader(data, device)
         return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
@@ -134,7 +138,7 @@ class _Loop:
             "several processes share the run": self.fabric.world_size > 1,
             f"the optimizer {self.training.optimizer} cannot be captured": self.training.optimizer not in CAPTURABLE,
             "16-mixed scales losses by hand": self.training.precision == "16-mixed",
-            "batches come from a loader": not isinstance(data, tuple),
+            "batches come from a loader": not isinstance(data, tuple) and not callable(data),
         }
         why = [reason for reason, true in reasons.items() if true]
         if hardware.step == "graph" and why:

@@ -1,0 +1,187 @@
+"""Networks trained side by side end where each would have ended alone."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+
+import winze
+from winze.data import spiral
+from winze.networks import SpiralMLP
+from winze.train import Checkpoints, DivergedError, Hardware, Training, fit, fit_side_by_side
+from winze.train.members import Members
+
+SEEDS = (3, 1)
+POINTS, LABELS = spiral(26, seed=1)
+DATA = POINTS.double(), LABELS  # 52 points: batches of 16 leave a last one of 4
+TRAINING = Training(epochs=2, batch=16, optimizer="adamw", lr=0.01)
+ON_CPU = {"hardware": Hardware(accelerator="cpu"), "progress": False}
+RULES = {
+    "standard": None,
+    "droppath": winze.DropPath(rate=0.4),
+    "droppath per batch": winze.DropPath(rate=0.4, mask="batch", compute="dense"),
+    "output": winze.ResidualDropPath(rate=0.4),
+    "weights": winze.ResidualDropPath(rate=0.4, frozen="weights"),
+    "output per batch": winze.ResidualDropPath(rate=0.4, mask="batch", compute="dense"),
+}
+
+
+def networks(rule: winze.Rule | None = None, count: int = 2, depth: int = 3) -> list[nn.Module]:
+    torch.manual_seed(7)
+    nets = [SpiralMLP(width=5, depth=depth).double() for _ in range(count)]
+    return nets if rule is None else [winze.rewire(net, rule) for net in nets]
+
+
+def alternations(nets: list[nn.Module], every: int = 1) -> list[winze.Alternation] | None:
+    staged = winze.junctions(nets[0])[0].rule.staged
+    return [winze.Alternation(net, every, rows=16, seed=i) for i, net in enumerate(nets)] if staged else None
+
+
+def one_after_the_other(nets: list[nn.Module], training: Training = TRAINING, every: int = 1) -> list[float]:
+    """The mean loss of all networks in each epoch, each trained by `fit`."""
+    each = alternations(nets, every) or [None] * len(nets)
+    told = [
+        fit(net, DATA, training, seed=seed, alternation=one, **ON_CPU).losses
+        for net, seed, one in zip(nets, SEEDS, each, strict=True)
+    ]
+    return torch.tensor(told, dtype=torch.float64).mean(0).tolist()
+
+
+def assert_same(nets: list[nn.Module], others: list[nn.Module], within: float = 1e-10) -> None:
+    for one, other in zip(nets, others, strict=True):
+        for a, b in zip(one.parameters(), other.parameters(), strict=True):
+            torch.testing.assert_close(a.double(), b.double(), rtol=0, atol=within)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_every_rule_trains_each_network_as_fit_does(name):
+    together, alone = networks(RULES[name]), networks(RULES[name])
+    start = deepcopy(together)
+    history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=alternations(together), **ON_CPU)
+    told = one_after_the_other(alone)
+    assert_same(together, alone)
+    assert history.losses == pytest.approx(told, rel=1e-6)  # kept in float32
+    with pytest.raises(AssertionError):
+        assert_same(together, start)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"optimizer": "adam", "weight_decay": 0.0},
+        {"optimizer": "nadam", "weight_decay": 0.1},
+        {"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+        {"clip": 0.05},
+        {"schedule": "cosine", "warmup": 1.0, "smoothing": 0.1, "drop_last": True},
+        {"ema": 0.9},
+    ],
+    ids=str,
+)
+def test_every_way_to_train_is_the_same(change):
+    training = replace(TRAINING, **change)
+    together, alone = networks(), networks()
+    fit_side_by_side(together, DATA, training, seeds=SEEDS, **ON_CPU)
+    one_after_the_other(alone, training)
+    assert_same(together, alone)
+
+
+def test_a_network_that_draws_doubles_is_given_doubles():
+    """Fabric's 64-true computes the loss of one network in float32, so that the two agree no further."""
+    training, data = replace(TRAINING, precision="64-true"), (POINTS, LABELS)
+    together, alone = networks(RULES["droppath"]), networks(RULES["droppath"])
+    fit_side_by_side(together, data, training, seeds=SEEDS, **ON_CPU)
+    for net, seed in zip(alone, SEEDS, strict=True):
+        fit(net, data, training, seed=seed, **ON_CPU)
+    assert_same(together, alone, within=1e-6)
+
+
+def test_stages_may_last_several_steps():
+    rule = RULES["output"]
+    together, alone = networks(rule), networks(rule)
+    each = alternations(together, every=3)
+    fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
+    one_after_the_other(alone, every=3)
+    assert_same(together, alone)
+
+
+def test_members_differ_in_data_order_and_masks_even_from_one_start():
+    rule = RULES["output"]
+    nets = [deepcopy(net) for net in networks(rule, 1) for _ in range(3)]
+    fit_side_by_side(nets, DATA, TRAINING, seeds=(0, 0, 1), alternations=alternations(nets), **ON_CPU)
+    ends = [net.output.weight for net in nets]
+    assert not torch.allclose(ends[0], ends[1], atol=1e-4)  # other masks
+    assert not torch.allclose(ends[0], ends[2], atol=1e-4)  # another order
+
+
+@pytest.mark.parametrize("name", ["droppath", "output"])
+def test_a_training_that_was_killed_goes_on_bit_for_bit(name, tmp_path):
+    training = replace(TRAINING, epochs=3)
+
+    def train(folder, stop=None):
+        nets = networks(RULES[name])
+        given = {"seeds": SEEDS, "alternations": alternations(nets), "checkpoints": Checkpoints(folder), **ON_CPU}
+        fit_side_by_side(nets, DATA, training, watch=stop, **given)
+        return nets
+
+    def stop(net, step):
+        if step == 6:
+            raise KeyboardInterrupt
+
+    whole = train(tmp_path / "whole")
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "killed", stop)
+    assert_same(train(tmp_path / "killed"), whole, within=0)
+
+
+def test_a_member_that_is_lost_does_not_disturb_the_others():
+    together, alone = networks(), networks()
+    with torch.no_grad():
+        together[1].output.weight.fill_(torch.nan)
+    fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+    with pytest.raises(DivergedError):
+        fit(deepcopy(together[1]), DATA, TRAINING, **ON_CPU)
+    one_after_the_other(alone)
+    assert_same(together[:1], alone[:1])
+    assert together[1].output.weight.isnan().all()
+
+
+def test_what_else_draws_at_random_raises_rather_than_draws_for_all():
+    nets = [nn.Sequential(nn.Linear(2, 4), nn.Dropout(), nn.Linear(4, 2)).double() for _ in SEEDS]
+    with pytest.raises(RuntimeError, match="random"):
+        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+
+
+@pytest.mark.parametrize("rule", [winze.ResidualDropPath(mask="batch"), winze.ResidualDropPath(compute="rows")])
+def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
+    nets = networks(rule)
+    with pytest.raises(ValueError, match='compute="dense"'):
+        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, alternations=alternations(nets), **ON_CPU)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"optimizer": "lars"}, "lars"),
+        ({"decay_vectors": False}, "decay_vectors"),
+        ({"precision": "16-mixed"}, "16-mixed"),
+        ({"augment": (winze.data.Flip(),)}, "augmented"),
+        ({"repeat": 2}, "repeated"),
+    ],
+)
+def test_what_members_cannot_share_is_refused(change, word):
+    with pytest.raises(ValueError, match=word):
+        fit_side_by_side(networks(), DATA, replace(TRAINING, **change), seeds=SEEDS, **ON_CPU)
+
+
+def test_networks_that_do_not_fit_together_are_refused():
+    with pytest.raises(ValueError, match="a seed for each of 2 networks"):
+        fit_side_by_side(networks(), DATA, TRAINING, seeds=(0, 1, 2), **ON_CPU)
+    with pytest.raises(ValueError, match="one make"):
+        Members([*networks(count=1), *networks(count=1, depth=2)], nn.Module())
+    with pytest.raises(ValueError, match="BatchNorm"):
+        Members([nn.BatchNorm1d(2)], nn.Module())
+    nets = networks(RULES["output"])
+    with pytest.raises(ValueError, match="rows="):
+        Members(nets, nn.Module(), [winze.Alternation(net) for net in nets])
