@@ -13,7 +13,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from winze.shape.find import wired
 from winze.shape.junction import Junction
-from winze.shape.masks import draw_keep, rate_at
+from winze.shape.masks import draw_keep, granule, ordered, rate_at, sent
+from winze.shape.rows import Rows, parted
 
 
 class Alternation:
@@ -45,6 +46,7 @@ class Alternation:
         self._generator = torch.Generator().manual_seed(seed)
         self._table: Tensor | None = None
         self._order: Tensor | None = None
+        self._where: Tensor | None = None
         self._kept: list[int] = []
         for row, junction in enumerate(self._junctions):
             junction.moment.alternation, junction.moment.row = self, row
@@ -78,19 +80,22 @@ class Alternation:
             self._draw(samples)
         return self._kept[row] > 0
 
-    def parted(self, row: int, samples: int) -> tuple[Tensor, Tensor]:
-        """The kept and the dropped of `samples` at junction `row`, as two sorted indices."""
-        keep = self.keep(row, samples)
-        if samples != self.rows or self._order is None:
-            return keep.nonzero().flatten(), (~keep).nonzero().flatten()
-        kept = self._kept[row]
-        return self._order[row, :kept], self._order[row, kept:]
+    def parted(self, row: int, samples: int) -> tuple[Rows, Rows]:
+        """The kept and the dropped of `samples` at junction `row`."""
+        counted = getattr(self._junctions[row].rule, "draw", None) == "count"
+        step = 1 if counted else granule(samples)
+        if self._table is None:
+            self._draw(samples)
+        if samples == self.rows and self._order is not None and self._where is not None:
+            return parted(self._order[row], self._where[row], self._kept[row], step)
+        order, where, kept = ordered(self.keep(row, samples)[None].cpu())
+        return parted(sent(order[0], self._device), sent(where[0], self._device), kept[0], step)
 
     def to(self, device: torch.device | str) -> Alternation:
         """Move the masks to where the network went."""
         self._device = torch.device(device)
-        if self._table is not None and self._order is not None:
-            self._table, self._order = self._table.to(device), self._order.to(device)
+        if self._table is not None:
+            self._set(self._table.cpu())
         return self
 
     def state_dict(self) -> dict[str, Any]:
@@ -111,7 +116,7 @@ class Alternation:
         self.stage, self._steps, self.rows = state["stage"], state["steps"], state["rows"]
         self._generator.set_state(state["generator"])
         if table is None:
-            self._table = self._order = None
+            self._table = self._order = self._where = None
         else:
             self._set(table)
 
@@ -130,13 +135,15 @@ class Alternation:
 
     def _set(self, table: Tensor) -> None:
         """Put a table in place, into the same memory where it fits, so that captured graphs see it."""
-        order = torch.argsort((~table).to(torch.uint8), dim=1, stable=True)
-        self._kept = table.sum(1).tolist()
-        if self._table is not None and self._order is not None and self._table.shape == table.shape:
-            self._table.copy_(table)
-            self._order.copy_(order)
-        else:
-            self._table, self._order = table.to(self._device, copy=True), order.to(self._device)
+        order, where, self._kept = ordered(table)
+        new = [sent(one, self._device) for one in (table, order, where)]
+        old = (self._table, self._order, self._where)
+        fits = all(b is not None and a.shape == b.shape and a.device == b.device for a, b in zip(new, old, strict=True))
+        if not fits:
+            self._table, self._order, self._where = (one.clone() for one in new)
+            return
+        for a, b in zip(new, old, strict=True):
+            b.copy_(a)  # type: ignore[union-attr]
 
     def _watch(self, net: nn.Module) -> None:
         """Notice an optimiser that steps this network while nobody steps the alternation."""

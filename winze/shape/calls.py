@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
+
+from winze.shape.rows import Rows, add, fork, take
 
 if TYPE_CHECKING:
     from winze.shape.moment import Moment
@@ -19,6 +22,14 @@ Shortcut = Callable[[], Tensor]
 
 class ShapeError(ValueError):
     """Shortcut and branch that cannot be added up."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some samples of a branch's stream, taken out."""
+
+    rows: Rows
+    stream: Tensor
 
 
 class Branch:
@@ -51,9 +62,7 @@ class Branch:
         self._side_count, self._apart, self._first = sides, apart, first
         self._called = False
 
-    def __call__(self, rows: Tensor | None = None, frozen: bool = False) -> Tensor:
-        if rows is not None and rows.numel() == 0:
-            raise ValueError("a branch is never run on no rows at all: leave the call out")
+    def __call__(self, rows: Tensor | Part | None = None, frozen: bool = False) -> Tensor:
         inputs = self._inputs if rows is None else self._select(rows)
         if not self._called and not frozen:
             result = self._run(*inputs)
@@ -69,14 +78,18 @@ class Branch:
             self.sides = tuple(result[1:])
         return result[0]
 
-    def onto(self, shortcut: Tensor, value: Tensor) -> Tensor:
-        """`shortcut + value`, in the network's own order of operands, which decides how the sum lies in memory."""
+    def onto(self, shortcut: Tensor, value: Tensor, factor: Tensor | None = None) -> Tensor:
+        """`shortcut + factor value`, in the network's own order of operands, which decides how it lies in memory."""
         if shortcut.shape != value.shape:
             raise ShapeError(
                 f"the shortcut is {tuple(shortcut.shape)} but the branch gives {tuple(value.shape)}: "
                 "put a projection on the shortcut, or make the branch keep the shape"
             )
-        return value + shortcut if self._first else shortcut + value
+        if factor is None:
+            return value + shortcut if self._first else shortcut + value
+        if self._first or shortcut.dtype != value.dtype:
+            return self.onto(shortcut, value * factor)
+        return torch.addcmul(shortcut, value, factor)
 
     @property
     def samples(self) -> int:
@@ -115,8 +128,8 @@ class Branch:
         return self._moment.kept_whole(self._inputs[0].shape[0] // max(1, self._scales[0]))
 
     @property
-    def parted(self) -> tuple[Tensor, Tensor]:
-        """The kept and the dropped samples of the current pair of stages, as two indices."""
+    def parted(self) -> tuple[Rows, Rows]:
+        """The kept and the dropped samples of the current pair of stages."""
         return self._moment.parted(self.samples)
 
     @property
@@ -155,12 +168,22 @@ class Branch:
         rows = keep if scale == 1 else keep.repeat_interleave(scale)
         return rows.to(like.dtype).view(-1, *(1,) * (like.ndim - 1))
 
-    def add_rows(self, stream: Tensor, rows: Tensor, values: Tensor) -> Tensor:
-        """`stream` with `values` added at the given samples."""
-        return stream.index_add(0, self._row_index(rows, self._scales[0]), values.to(stream.dtype))
+    def part(self, stream: Tensor, *rows: Rows) -> tuple[Tensor, list[Part]]:
+        """Sets of samples to run, and the stream to add what they give to; `stream` is what the shortcut gave."""
+        own = self._inputs[0]
+        stream, *taken = fork(own, *rows) if stream is own else (stream, *(take(own, one) for one in rows))
+        return stream, [Part(one, x) for one, x in zip(rows, taken, strict=True)]
 
-    def _select(self, rows: Tensor) -> list[Any]:
-        pairs = zip(self._inputs, self._scales, strict=True)
+    def onto_rows(self, stream: Tensor, *parts: tuple[Tensor, Part], factor: float = 1.0) -> Tensor:
+        """`stream + factor f(x)` at the samples of each part, from the values that the branch gave for them."""
+        return add(stream, *((value, part.rows) for value, part in parts), factor=factor)
+
+    def _select(self, rows: Tensor | Part) -> list[Any]:
+        pairs = list(zip(self._inputs, self._scales, strict=True))
+        if isinstance(rows, Part):
+            return [rows.stream, *(take(x, rows.rows) if scale else x for x, scale in pairs[1:])]
+        if rows.numel() == 0:
+            raise ValueError("a branch is never run on no rows at all: leave the call out")
         return [x.index_select(0, self._row_index(rows, scale)) if scale else x for x, scale in pairs]
 
     @staticmethod

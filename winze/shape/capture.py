@@ -78,24 +78,30 @@ class CapturedJunction(Junction):
 class Capture:
     """Stands in for a module's forward: picks the plan that fits the call, and makes one where none does.
 
-    `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes told them.
+    `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes told them; `numbers`
+    those that the forward read off shapes and that were the same for both.
     """
 
     def __init__(
-        self, holder: nn.Module, junctions: list[CapturedJunction], scales: dict[str, int], make: Callable[..., Plan]
+        self,
+        holder: nn.Module,
+        junctions: list[CapturedJunction],
+        scales: dict[str, int],
+        numbers: dict[str, Any] | None,
+        make: Callable[..., Plan],
     ) -> None:
-        self.holder, self.junctions, self.scales, self.make = holder, junctions, scales, make
+        self.holder, self.junctions, self.scales, self.numbers, self.make = holder, junctions, scales, numbers, make
         self.plans: dict[Key, Plan] = {}
         self.by_shape: set[Key] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Capture:
         holder, junctions = copy.deepcopy((self.holder, self.junctions), memo)
-        copied = Capture(holder, junctions, self.scales, self.make)
+        copied = Capture(holder, junctions, self.scales, self.numbers, self.make)
         copied.plans, copied.by_shape = dict(self.plans), set(self.by_shape)
         return copied
 
     def __reduce__(self) -> Any:
-        return Capture, (self.holder, self.junctions, self.scales, self.make)
+        return Capture, (self.holder, self.junctions, self.scales, self.numbers, self.make)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""

@@ -16,6 +16,8 @@ from winze.shape.masks import (
     MASKS,
     PROFILES,
     draw_keep,
+    draw_parted,
+    on_rows,
     rate_at,
     runs_rows,
     shapes_are_fixed,
@@ -58,15 +60,13 @@ class DropPath(Rule):
         if self.mask == "batch":
             value = branch()
             coin = (torch.rand((), device=value.device) >= rate) * factor
-            return branch.onto(stream, value * coin.to(value.dtype))
+            return branch.onto(stream, value, coin.to(value.dtype))
+        if runs_rows(self.compute, self.draw, branch, place):
+            rows, _ = draw_parted(rate, branch.samples, self.draw, stream.device)
+            return on_rows(stream, branch, rows, factor)
         keep = draw_keep(rate, branch.samples, self.draw, stream.device)
-        if not runs_rows(self.compute, self.draw, branch, place):
-            value = branch()
-            return branch.onto(stream, value * (branch.spread(keep, value) * factor))
-        rows = keep.nonzero().flatten()
-        if rows.numel() == 0:
-            return skip(stream, branch)
-        return branch.add_rows(stream, rows, weighted(factor, branch(rows=rows)))
+        value = branch()
+        return branch.onto(stream, value, branch.spread(keep, value) * factor)
 
 
 def check_drop_settings(rule: object) -> None:

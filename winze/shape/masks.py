@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from winze.depth import Place
 from winze.shape.calls import Branch
+from winze.shape.rows import Rows, parted
 
 PROFILES = ("linear", "constant")
 MASKS = ("sample", "batch")
@@ -38,6 +40,52 @@ def draw_keep(
     return keep
 
 
+def draw_parted(rate: float, samples: int, draw: str, device: torch.device) -> tuple[Rows, Rows]:
+    """Samples that keep the branch, and the others. Coins are flipped on the CPU, for the host has to count them."""
+    if draw == "count":
+        dropped = dropped_count(rate, samples)
+        order = torch.rand(samples, device=device).argsort().roll(-dropped).to(torch.int32)
+        return parted(order, order.argsort().to(torch.int32), samples - dropped)
+    order, where, kept = ordered(draw_keep(rate, samples, draw)[None])
+    return parted(sent(order[0], device), sent(where[0], device), kept[0], granule(samples))
+
+
+def ordered(table: Tensor) -> tuple[Tensor, Tensor, list[int]]:
+    """For masks [junction, sample]: the samples with the kept ones first, the inverse, and how many are kept."""
+    order = table.logical_not().to(torch.uint8).argsort(dim=1, stable=True)
+    return order.to(torch.int32), order.argsort(dim=1).to(torch.int32), table.sum(1).tolist()
+
+
+def sent(table: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the CPU on its way to a device, which nobody waits for."""
+    return table.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else table.to(device)
+
+
+def granule(samples: int) -> int:
+    """In what multiples coins are run: every new number of samples costs a GPU fresh memory and kernel choices."""
+    return max(1, samples // 32)
+
+
+def on_rows(stream: Tensor, branch: Branch, rows: Rows, factor: float = 1.0) -> Tensor:
+    """`stream + factor f(x)` for some samples, the stream alone for the others."""
+    if not len(rows):
+        return skip(stream, branch)
+    stream, (part,) = branch.part(stream, rows)
+    return branch.onto_rows(stream, (branch(part), part), factor=factor)
+
+
+@contextmanager
+def without_graph() -> Iterator[None]:
+    """No graph is recorded; autocast must not keep weights that it cast in here, for they would never learn."""
+    keeps = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_autocast_cache_enabled(keeps)
+
+
 def dropped_count(rate: float, samples: int) -> int:
     """How many samples `draw="count"` drops."""
     return round(rate * samples)
@@ -51,10 +99,10 @@ def shapes_are_fixed() -> bool:
 def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     """Whether a branch is run on its active samples only.
 
-    `auto` does so where that is exact and pays: with a fixed number of samples, since a number that changes from step
-    to step costs a GPU more in fresh memory and kernel choices than it saves, and not for tiny branches.
+    `auto` does so where that is exact and pays, so not for tiny branches. Where a step is compiled or captured, only a
+    fixed number of samples can be run apart.
     """
-    if compute == "dense":
+    if compute == "dense" or (draw != "count" and shapes_are_fixed()):
         return False
     if compute == "rows":
         if not branch.separable:
@@ -63,13 +111,13 @@ def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
                 'first axis that holds no samples); use compute="auto" or "dense"'
             )
         return True
-    return draw == "count" and branch.separable and branch.samples >= 16 and branch.row_size >= 4096
+    return branch.separable and branch.samples >= 16 and branch.row_size >= 4096
 
 
 def skip(stream: Tensor, branch: Branch) -> Tensor:
     """The junction without its branch: statistics still move, and gradients are zero, not missing."""
     if branch.holds_statistics:
-        with torch.no_grad():
+        with without_graph():
             branch()
     return with_zero_gradients(stream.clone(), branch.parameters())
 

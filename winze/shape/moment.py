@@ -8,6 +8,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from winze.shape.alternation import Alternation
+    from winze.shape.rows import Rows
 
 
 class Moment:
@@ -35,8 +36,8 @@ class Moment:
         assert self.alternation is not None
         return self.alternation.kept_whole(self.row, samples)
 
-    def parted(self, samples: int) -> tuple[Tensor, Tensor]:
-        """The kept and the dropped samples, as two indices."""
+    def parted(self, samples: int) -> tuple[Rows, Rows]:
+        """The kept and the dropped samples."""
         assert self.alternation is not None
         return self.alternation.parted(self.row, samples)
 

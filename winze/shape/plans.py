@@ -61,4 +61,5 @@ def make_plan(capture: Capture, args: Any, kwargs: Any) -> Plan:
         )
     stream = record.sums[0].stream
     scale = capture.scales.get(stream.name) or 1
-    return plan_of(holder, record, capture.scales, stream.meta["shape"][0] // scale or 1, not record.bound)
+    batch_free = not record.bound or record.bound == capture.numbers
+    return plan_of(holder, record, capture.scales, stream.meta["shape"][0] // scale or 1, batch_free)

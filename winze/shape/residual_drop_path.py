@@ -11,7 +11,16 @@ from torch import Tensor
 from winze.depth import Place
 from winze.shape.calls import Branch, Shortcut
 from winze.shape.drop_path import check_drop_settings
-from winze.shape.masks import rate_at, runs_rows, shapes_are_fixed, skip, with_gradient_where, with_zero_gradients
+from winze.shape.masks import (
+    on_rows,
+    rate_at,
+    runs_rows,
+    shapes_are_fixed,
+    skip,
+    with_gradient_where,
+    with_zero_gradients,
+    without_graph,
+)
 from winze.shape.rule import Rule, check_choice
 
 
@@ -64,7 +73,7 @@ class ResidualDropPath(Rule):
             return branch.onto(stream, torch.where(branch.spread(keep, value).bool(), frozen, value))
         value = branch()
         if branch.stage == 1:
-            return branch.onto(stream, value * branch.spread(keep, value))
+            return branch.onto(stream, value, branch.spread(keep, value))
         return branch.onto(stream, with_gradient_where(branch.spread(~keep, value), value))
 
     def _whole(self, stream: Tensor, branch: Branch) -> Tensor:
@@ -77,15 +86,23 @@ class ResidualDropPath(Rule):
     def _rows(self, stream: Tensor, branch: Branch) -> Tensor:
         kept, dropped = branch.parted
         if branch.stage == 1:
-            return branch.add_rows(stream, kept, branch(rows=kept)) if len(kept) else skip(stream, branch)
-        if len(kept):
-            stream = branch.add_rows(stream, kept, self._frozen(branch, kept))
-        if len(dropped):
-            return branch.add_rows(stream, dropped, branch(rows=dropped))
-        return with_zero_gradients(stream, branch.parameters())
-
-    def _frozen(self, branch: Branch, rows: Tensor | None = None) -> Tensor:
+            return on_rows(stream, branch, kept)
+        if not len(dropped):
+            return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.parameters())
+        if not len(kept):
+            return branch.onto(stream, branch())
         if self.frozen == "weights":
-            return branch(rows=rows, frozen=True)
-        with torch.no_grad():
-            return branch(rows=rows)
+            stream, (learning, still) = branch.part(stream, dropped, kept)
+            return branch.onto_rows(stream, (branch(learning), learning), (branch(still, frozen=True), still))
+        stream, (learning,) = branch.part(stream, dropped)
+        value = branch(learning)
+        with without_graph():
+            _, (still,) = branch.part(stream, kept)
+            kept_value = branch(still)
+        return branch.onto_rows(stream, (value, learning), (kept_value, still))
+
+    def _frozen(self, branch: Branch) -> Tensor:
+        if self.frozen == "weights":
+            return branch(frozen=True)
+        with without_graph():
+            return branch()

@@ -149,7 +149,7 @@ def _capture(found: Discovery, holder: nn.Module, own: list[CapturedJunction]) -
     matching = there is not None and len(there.sums) == len(here.sums)
     scales = scales_between(here, batch, there, batch + 1) if there is not None and matching else {}
     batch_free = there is not None and here.bound == there.bound
-    capture = Capture(holder, own, scales, make_plan)
+    capture = Capture(holder, own, scales, here.bound if batch_free else None, make_plan)
     modes = [(False, here, batch)]
     if there is not None and matching:
         modes.append((True, there, batch + 1))
