@@ -76,3 +76,7 @@ def quick(training: Training, epochs: int) -> Training:
 def as_many_steps(training: Training, share: float) -> Training:
     """The same number of steps where the data is only a share of what the training was made for."""
     return shortened(training, round(training.epochs / share))
+
+
+CONVOLUTIONS = replace(shortened(VGG, 30), augment=())
+"""VGG and ResNet on digits"""

@@ -1,0 +1,41 @@
+"""What the tunnel's recipes share, and the settings of those that only train and scan."""
+
+from dataclasses import replace
+
+import pytest
+
+from winze.recipes.tunnel import no_shortcut
+from winze.recipes.tunnel.settings import CONTINUAL, RESNET, VGG, as_many_steps, quick, shortened
+from winze.shape import NoShortcut
+
+
+@pytest.mark.parametrize(("training", "epochs"), [(VGG, 30), (RESNET, 40), (VGG, 320)])
+def test_a_shorter_training_lowers_its_rate_at_the_same_shares(training, epochs):
+    short = shortened(training, epochs)
+    before = [milestone / training.epochs for milestone in training.milestones]
+    assert [milestone / epochs for milestone in short.milestones] == pytest.approx(before, abs=1 / epochs)
+    assert replace(short, epochs=training.epochs, milestones=training.milestones) == training
+
+
+def test_a_quick_training_differs_in_length_and_precision_alone():
+    assert replace(quick(VGG, 30), precision="32-true", channels_last=False) == shortened(VGG, 30)
+
+
+def test_a_share_of_the_data_is_gone_through_so_much_more_often():
+    assert as_many_steps(VGG, 0.3).epochs == 533
+    assert as_many_steps(VGG, 1.0) == VGG
+
+
+def test_tasks_are_learnt_at_a_constant_rate():
+    assert (CONTINUAL.epochs, CONTINUAL.schedule, CONTINUAL.milestones, CONTINUAL.lr) == (30, "constant", (), 0.1)
+
+
+def test_plain_networks_differ_from_resnets_by_the_rule_alone():
+    for scale in no_shortcut.recipe.scales:
+        arms = no_shortcut.recipe.arms_at(scale)
+        for arm in arms:
+            if arm.startswith("plain"):
+                plain, whole = (no_shortcut.recipe.config(scale, one) for one in (arm, arm.replace("plain", "resnet")))
+                assert replace(plain, rule=None) == whole
+                assert plain.rule == NoShortcut()
+    assert set(no_shortcut.recipe.arms_at("paper")) == {"resnet18", "resnet34", "plain18", "plain34"}
