@@ -19,7 +19,7 @@ from winze.lab.claims import Contrast
 from winze.lab.quantities import LastLook
 from winze.lab.study import Study, tell_curve, train
 from winze.lab.verdicts import Region
-from winze.recipes.residual_droppath.table1 import SMALL, STAND_IN, TIMM
+from winze.recipes.residual_droppath.table1 import SMALL, SMOKE, STAND_IN, TIMM
 from winze.report.doses import Panel, doses
 from winze.shape import DropPath, ResidualDropPath
 from winze.train import Training
@@ -63,7 +63,6 @@ def changes(training: Training, images: dict[str, tuple[int, int]], **sizes: int
     return few | {f"vit_{name}": vit(**sizes) for name in ("standard", "droppath", "ours")}
 
 
-SMOKE = replace(SMALL, epochs=1, warmup=0, batch=32, checkpoint_every=1)
 SMALL_VIT = {"side": 8, "patch": 2, "depth": 4, "width": 48, "channels": 1}
 FEWER = {"tenth": (500, 10), "hundredth": (50, 130)}  # of 5000; 39 and 3 steps an epoch instead of 390
 VIT_32 = {"side": 32, "patch": 4, "depth": 6, "width": 192, "channels": 3}
@@ -74,6 +73,8 @@ CPU_ARMS = (
     *("tenth_standard", "tenth_ours"),
     *("vit_standard", "vit_droppath", "vit_ours"),
 )
+SMOKE_ARMS = ("standard", "ours", "stages_5", "same_batch", "vit_standard", "vit_ours")
+SMOKE_CHANGES = changes(SMOKE, {}, **SMALL_VIT | {"depth": 2})
 
 PANELS = (
     Panel(
@@ -117,11 +118,11 @@ recipe = Recipe(
     },
     scales={
         "smoke": Scale(
-            replace(DIGITS, network="winze/resnet20x0.25", training=SMOKE, limit=200),
+            replace(DIGITS, network="winze/resnet20x0.25", training=SMOKE, limit=100),
             seeds=(0,),
-            arms=CPU_ARMS,
-            changes=changes(SMOKE, {"tenth": (10, 2)}, **SMALL_VIT),
-            departures=(STAND_IN, "1 epoch on 200 samples"),
+            arms=SMOKE_ARMS,
+            changes={arm: change for arm, change in SMOKE_CHANGES.items() if arm in SMOKE_ARMS},
+            departures=(STAND_IN, "1 epoch on 100 samples in batches of 32"),
         ),
         "cpu": Scale(
             DIGITS,

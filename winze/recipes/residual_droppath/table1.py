@@ -61,6 +61,7 @@ SMALL = Training(
     evaluate_every=2,
     checkpoint_every=12,
 )
+SMOKE = replace(SMALL, epochs=1, warmup=0, batch=32, checkpoint_every=1)
 
 # dense: a captured step has no place for Python to look at a mask, and BatchNorm needs the whole batch anyway
 ours = partial(ResidualDropPath, compute="dense")
@@ -188,10 +189,10 @@ recipe = Recipe(
     },
     scales={
         "smoke": Scale(
-            replace(DIGITS, network="winze/resnet20x0.25", training=replace(SMALL, epochs=2), limit=200),
+            replace(DIGITS, network="winze/resnet20x0.25", training=SMOKE, limit=100),
             seeds=(0,),
             arms=arms_of("digits"),
-            departures=(STAND_IN, "2 epochs on 200 samples"),
+            departures=(STAND_IN, "1 epoch on 100 samples in batches of 32"),
         ),
         "cpu": Scale(
             DIGITS,
