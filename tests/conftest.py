@@ -10,6 +10,9 @@ import torch
 from jaxtyping import install_import_hook
 
 # must come before the first import of winze, which happens in the test files: shapes in types are then checked
+# (Triton reads the kernels' own source, so that file is read first, as it is)
+if torch.cuda.is_available():
+    import winze.shape.kernels  # noqa: F401
 install_import_hook(["winze"], "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 if "PYTEST_XDIST_WORKER" in os.environ:

@@ -252,6 +252,6 @@ def test_a_compiled_training_is_the_plain_one(monkeypatch):
     monkeypatch.setattr(torch, "compile", functools.partial(torch.compile, backend="aot_eager"))
     nets = [MLP(24, 16, 2, 3) for _ in range(2)]
     nets[1].load_state_dict(nets[0].state_dict())
-    for net, step in zip(nets, ("plain", "compile"), strict=True):
-        fit(net, (IMAGES, LABELS), Training(3, 20, lr=0.1), preprocess=PREPROCESS, hardware=Hardware(step=step))
+    for net, compiled in zip(nets, (False, True), strict=True):
+        fit(net, (IMAGES, LABELS), Training(3, 20, lr=0.1), preprocess=PREPROCESS, hardware=Hardware(compile=compiled))
     torch.testing.assert_close(weights(nets[0]), weights(nets[1]))

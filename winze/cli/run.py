@@ -46,6 +46,8 @@ class Run:
     """devices of one run; more than one: start with torchrun"""
     strategy: str = "auto"
     """how several devices share a run: ddp, fsdp, as Lightning Fabric names them"""
+    compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """fuse what networks do into fewer kernels by torch.compile, which takes its time at the start of each run"""
     deterministic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """have a GPU compute the same bits each time, at some cost"""
 
@@ -56,7 +58,9 @@ class Run:
 
         chosen = recipe(self.recipe)
         jobs = chosen.jobs(self.scale, _names(self.arms), _numbers(self.seeds))
-        hardware = Hardware(self.accelerator, self.devices, self.strategy, deterministic=self.deterministic)
+        hardware = Hardware(
+            self.accelerator, self.devices, self.strategy, compile=self.compile, deterministic=self.deterministic
+        )
         if self.out.exists() and not self.out.is_dir():
             raise NotADirectoryError(f"{self.out} is a file, not a folder of runs")
         where: Where = "ray" if self.on else ("processes" if self.jobs > 1 else "here")

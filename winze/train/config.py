@@ -16,6 +16,31 @@ CHOICES = {
 
 
 @dataclass(frozen=True)
+class Ramp:
+    """A temperature that moves from `first` to `last`, by the same factor each step, over the first `share` of training.
+
+    T(p) = first^(1 - s) last^s,   s = min(1, p / share),   p the share of training that is done
+    """
+
+    first: float
+    last: float
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("first", "last"):
+            value = getattr(self, name)
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"a temperature must be positive and finite, got {value!r} as the {name} of a ramp")
+        if not 0 < self.share <= 1:
+            raise ValueError(f"share must lie in (0, 1], got {self.share}")
+
+    def at(self, progress: float) -> float:
+        """The temperature when this share of training is done."""
+        part = min(1.0, progress / self.share)
+        return float(self.first ** (1 - part) * self.last**part)
+
+
+@dataclass(frozen=True)
 class Training:
     """All that decides what a network learns, but for the network, the data and the seed.
 
@@ -56,8 +81,10 @@ class Training:
     ema: float | None = None
     smoothing: float = 0.0
     """label smoothing"""
-    temperature: float | str = 1.0
-    """logits are divided by it in the loss"""
+    temperature: float | str | Ramp = 1.0
+    """logits are divided by it in the loss: a number, "norm" (that of the logits), or a ramp"""
+    compensate: bool = False
+    """multiply the loss by the temperature, so that gradients do not shrink as it rises"""
     augment: tuple[Augmentation, ...] = ()
     drop_last: bool = False
     """leave out the last, smaller batch of an epoch"""
@@ -92,17 +119,23 @@ class Training:
             raise ValueError(f"warmup must lie within the {self.epochs} epochs, got {self.warmup}")
         if self.nesterov and not self.momentum > 0:
             raise ValueError("nesterov needs a momentum above 0")
-        if self.temperature != "norm" and not (isinstance(self.temperature, (int, float)) and self.temperature > 0):
-            raise ValueError(f'temperature is a positive number or "norm", got {self.temperature!r}')
+        if not (self.temperature == "norm" or isinstance(self.temperature, Ramp) or _is_positive(self.temperature)):
+            raise ValueError(f'temperature is a positive number, a Ramp or "norm", got {self.temperature!r}')
+        if self.compensate and self.temperature == "norm":
+            raise ValueError('compensate wants a temperature that is set: the one of "norm" is learnt')
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 @dataclass(frozen=True)
 class Hardware:
     """Where training runs; it changes speed and rounding, not what is learnt.
 
-    `step="auto"` captures steps of fixed shape as CUDA graphs on one GPU and takes plain steps elsewhere; "graph" and
-    "compile" insist. With `deterministic` two runs on one GPU agree bit for bit; on a CPU they do with as many
-    `threads`.
+    `step="auto"` captures steps of fixed shape as CUDA graphs on one GPU and takes plain steps elsewhere; "graph"
+    insists. `compile` fuses what the network does into fewer kernels, captured or not. With `deterministic` two runs on
+    one GPU agree bit for bit; on a CPU they do with as many `threads`.
     """
 
     accelerator: str = "auto"
@@ -112,12 +145,14 @@ class Hardware:
     strategy: str = "auto"
     """ddp, fsdp..., as Lightning Fabric names them"""
     step: str = "auto"
+    compile: bool = False
+    """by torch.compile, which takes its time at the start"""
     deterministic: bool = False
     threads: int | None = None
     """of torch on the CPU; None leaves them as they are"""
 
     def __post_init__(self) -> None:
-        if self.step not in ("auto", "plain", "graph", "compile"):
-            raise ValueError(f"step is auto, plain, graph or compile, not {self.step!r}")
+        if self.step not in ("auto", "plain", "graph"):
+            raise ValueError(f"step is auto, plain or graph, not {self.step!r}")
         if self.devices < 1 or (self.threads is not None and self.threads < 1):
             raise ValueError(f"devices and threads must be at least 1, got {self.devices} and {self.threads}")

@@ -86,6 +86,12 @@ def fit(
         )
 
 
+def _compiled(net: nn.Module) -> nn.Module:
+    """The network as it is called, compiled by itself: what was compiled for others counts against a limit."""
+    torch.compiler.reset()
+    return torch.compile(net)
+
+
 class _Loop:
     """The parts of one training, put together."""
 
@@ -108,10 +114,9 @@ class _Loop:
         if training.channels_last:
             net.to(memory_format=torch.channels_last)
         self.source = self._source(data, preprocess)
-        self.objective = Classify.of(training) if objective is None else objective
+        self.objective = self._objective(objective)
         self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
-        called = torch.compile(net) if hardware.step == "compile" else net
-        self.model = fabric.setup_module(called)
+        self.model = fabric.setup_module(_compiled(net) if hardware.compile else net)
         if alternation is not None:
             alternation.to(device)
         optimizer = make_optimizer(net, training, device)
@@ -130,6 +135,17 @@ class _Loop:
         else:
             source = data(device) if callable(data) else FromLoader(data, device)
         return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
+
+    def _objective(self, given: Objective | None) -> Objective:
+        if given is None:
+            return Classify.of(self.training, self.source.steps)
+        if self.training.temperature != 1 and not hasattr(given, "temperature"):
+            name = getattr(given, "__name__", type(given).__name__)
+            raise ValueError(
+                f"temperature={self.training.temperature!r} divides the logits of cross-entropy; the objective {name} "
+                "has none: leave the temperature at 1"
+            )
+        return given
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""
