@@ -5,7 +5,9 @@ A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. NAME is the 
 """
 
 import json
+import math
 import re
+import statistics
 from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -245,7 +247,80 @@ def tallies(results: Path) -> str:
     return table(["recipe", "what it shows", *WORDS], rows)
 
 
-FROM_FOLDER: dict[str, Callable[[Path], str]] = {"verdicts": verdicts, "verdicts.tally": tallies}
+def spread(values: list[float], digits: int, factor: float = 1.0) -> str:
+    """The mean over seeds, and their standard deviation where there are several."""
+    known = [factor * value for value in values if math.isfinite(value)]
+    if not known:
+        return "-"
+    mean = f"{statistics.fmean(known):.{digits}f}"
+    return f"{mean} ± {statistics.stdev(known):.{digits}f}" if len(known) > 1 else mean
+
+
+def quantity(recipe: Any, runs: dict[int, Any], name: str) -> list[float]:
+    """A quantity of every seed of an arm; NaN where it was not read."""
+    from winze.readings import ReadingsError
+
+    values = []
+    for one in runs.values():
+        try:
+            values.append(float(recipe.quantities[name](one.readings)))
+        except ReadingsError:
+            values.append(math.nan)
+    return values
+
+
+def droppath_table1(results: Path) -> str:
+    """One line a network, data set and algorithm that was run: accuracies beside the paper's, and what was read."""
+    from winze.lab.results import load
+    from winze.recipes.residual_droppath.table1 import CELLS, READINGS, RULES, recipe
+
+    head = ["network and data", "scale", "algorithm", "seeds", "top-1", "paper", "top-5", "paper"]
+    head += ["rank, last block", "95 % at block", "other data, last block"]
+    kept, lines = load(recipe, results), []
+    for scale in (name for name in recipe.scales if name != "smoke"):
+        for cell, told in CELLS.items():
+            for name in RULES:
+                runs = kept.get(scale, {}).get(f"{cell}_{name}")
+                if not runs:
+                    continue
+                paper = told.ours if name in READINGS else getattr(told, name)
+                shown = {each: quantity(recipe, runs, each) for each in recipe.quantities}
+                lines.append(
+                    [
+                        *(told.says, scale, f"ours: {READINGS[name]}" if name in READINGS else name, len(runs)),
+                        *(spread(shown["accuracy"], 2, 100), f"{paper[0]:.2f}" if paper[0] else "-"),
+                        *(spread(shown["top5"], 2, 100), f"{paper[1]:.2f}" if paper[1] else "-"),
+                        spread(shown["rank_at_the_end"], 0),
+                        spread(shown["tunnel_start"], 1),
+                        spread(shown["other_data_at_the_end"], 1, 100),
+                    ]
+                )
+    return table(head, lines)
+
+
+def droppath_ablation(results: Path) -> str:
+    """One line an arm: its accuracy at every scale that was run, and the difference from the plain algorithm."""
+    from winze.lab.results import load
+    from winze.recipes.residual_droppath.ablation import recipe
+
+    kept = load(recipe, results)
+    scales = [scale for scale in recipe.scales if scale in kept and scale != "smoke"]
+    rows = []
+    for arm in recipe.arms:
+        cells = []
+        for scale in scales:
+            runs = kept[scale].get(arm, {})
+            cells += [spread(quantity(recipe, runs, "accuracy"), 2, 100), len(runs)]
+        rows.append([f"`{arm}`", *cells])
+    return table(["arm", *(name for scale in scales for name in (f"top-1, {scale}", "seeds"))], rows)
+
+
+FROM_FOLDER: dict[str, Callable[[Path], str]] = {
+    "verdicts": verdicts,
+    "verdicts.tally": tallies,
+    "residual_droppath.table1": droppath_table1,
+    "residual_droppath.ablation": droppath_ablation,
+}
 """Tables made of several files of results/."""
 
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
