@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from winze.lab.counting import WITH, WITHOUT, countings, layer_count
+from winze.lab.counting import WITH, WITHOUT, countings, layer_count, weight_layers
 from winze.networks import MLP, VGG, ResNet, build
 from winze.observe.places import find_spots
 
@@ -36,6 +36,19 @@ def test_layers_of_an_mlp12_are_numbered_from_1_to_13():
 
 def test_a_resnet20_has_20_layers():
     assert layer_count(build("winze/resnet20")) == 20
+
+
+@pytest.mark.parametrize("name", ["resnet50", "torchvision/resnet18"])
+def test_projections_of_others_are_no_layers(name):
+    assert layer_count(build(name, 10)) == int(name[-2:])
+
+
+def test_weight_layers_are_all_but_projections():
+    net = build("winze/resnet18x0.0625")
+    layers = weight_layers(net)
+    assert len(layers) == 18
+    assert layers[0] is net.stem.conv
+    assert layers[-1] is net.output
 
 
 def test_an_unknown_place_raises():

@@ -60,3 +60,25 @@ def test_the_scale_of_the_stream_survives_twelve_layers_of_an_mlp():
     net, x = MLP(64, 256, 12, 10), torch.randn(64, 64)
     ratio = net.layers(x).pow(2).mean() / x.pow(2).mean()
     assert 0.2 < ratio < 5
+
+
+def test_the_output_of_an_mlp_can_start_from_almost_nothing():
+    torch.manual_seed(0)
+    plain = MLP(4, 8, 2, 3)
+    torch.manual_seed(0)
+    small = MLP(4, 8, 2, 3, alpha=1e-12)
+    assert 0 < small.output.weight.abs().max() <= 1e-12
+    assert torch.equal(small.layers[1][0].weight, plain.layers[1][0].weight)
+
+
+@pytest.mark.parametrize("norm", ["layer", "batch"])
+def test_a_norm_on_the_logits_of_an_mlp_sets_their_scale(norm):
+    torch.manual_seed(0)
+    logits = MLP(4, 64, 2, 3, output_norm=norm)(100 * torch.randn(64, 4))
+    spread = logits.std(1 if norm == "layer" else 0, correction=0)
+    torch.testing.assert_close(spread, torch.ones_like(spread), rtol=1e-3, atol=1e-3)
+
+
+def test_an_output_that_starts_from_nothing_is_refused():
+    with pytest.raises(NetworkError, match="alpha is a positive number"):
+        MLP(4, 8, 2, 3, alpha=0.0)

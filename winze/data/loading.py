@@ -19,7 +19,7 @@ from winze.data.npy import npz_source
 from winze.data.originals import original_source
 from winze.data.parts import Source
 from winze.data.pictures import check_memory
-from winze.data.pixels import resize_square
+from winze.data.pixels import Fit, fitted, resize_square
 from winze.data.places import find, roots
 
 
@@ -30,14 +30,16 @@ def load(
     limit: int | None = None,
     size: int | None = None,
     download: bool = True,
+    fit: Fit = "resize",
 ) -> Dataset:
     """Load a data set: a known name, a folder of images or an `.npz` file, with some of its classes if so wished.
 
     `cifar10[0-4]` and `cifar10[cat,dog]` pick classes as `classes=` does (numbers or names, renumbered in the order
     given). `limit` keeps at most so many train and so many test samples, spread over the classes. `size` brings all
-    pictures to squares of so many pixels. Known sets are looked for in `root`, or in the folder that WINZE_DATA names
-    and then in winze's cache; what is nowhere is downloaded by torchvision unless `download` is False.
-    `torchvision/dtd` asks for torchvision's original where winze has small files under the same name.
+    pictures to squares of so many pixels; with `fit="pad"` smaller ones get black around them instead. Known sets are
+    looked for in `root`, or in the folder that WINZE_DATA names and then in winze's cache; what is nowhere is
+    downloaded by torchvision unless `download` is False. `torchvision/dtd` asks for torchvision's original where winze
+    has small files under the same name.
     """
     base, bracket = split_name(name)
     if bracket is not None and classes is not None:
@@ -50,9 +52,9 @@ def load(
     train, test = chosen.train.read(), chosen.test.read()
     return Dataset(
         name=name.strip(),
-        train_images=_sized(train[0], size, name),
+        train_images=_sized(train[0], size, name, fit),
         train_labels=train[1],
-        test_images=_sized(test[0], size, name),
+        test_images=_sized(test[0], size, name, fit),
         test_labels=test[1],
         classes=chosen.classes,
         found=chosen.found,
@@ -99,8 +101,10 @@ def lookup(name: str) -> tuple[Known | None, bool]:
     raise UnknownDataError(f"unknown data set {name!r}{hint} (or a folder, or an .npz file; {SYNTAX})")
 
 
-def _sized(images: Tensor, size: int | None, what: str) -> Tensor:
+def _sized(images: Tensor, size: int | None, what: str, fit: Fit) -> Tensor:
     if size is None or images.ndim != 4 or tuple(images.shape[2:]) == (size, size):
         return images
     check_memory(len(images), (images.shape[1], size, size), what)
+    if fit == "pad" and max(images.shape[2:]) <= size:
+        return fitted(images, (size, size), fit)
     return resize_square(images, size)

@@ -30,13 +30,16 @@ def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
 
 
 def projections(net: nn.Module) -> set[nn.Module]:
-    """All modules that lie on a shortcut."""
-    return {
-        module
-        for one in net.modules()
-        if isinstance(one, Junction) and one.shortcut
-        for module in one.shortcut.modules()
-    }
+    """All modules that lie on a shortcut; timm and torchvision call theirs `downsample`."""
+    own = [one.shortcut for one in net.modules() if isinstance(one, Junction) and one.shortcut]
+    others = [module for name, module in net.named_modules() if name.endswith(".downsample")]
+    return {module for one in (*own, *others) for module in one.modules()}
+
+
+def weight_layers(net: nn.Module) -> list[nn.Conv2d | nn.Linear]:
+    """Every convolution and linear layer but the projections, in the order in which they were made."""
+    aside = projections(net)
+    return [one for one in net.modules() if isinstance(one, nn.Conv2d | nn.Linear) and one not in aside]
 
 
 def layer_count(net: nn.Module) -> int:

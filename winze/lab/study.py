@@ -37,7 +37,8 @@ class Study:
 
     `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
     every place is probed; those not at hand are left out, and the readings say so; `ood_limit` bounds their samples
-    where `limit`, which bounds all, is not to. `size` brings all pictures to squares of so many pixels. `per_class`
+    where `limit`, which bounds all, is not to. `size` brings all pictures to squares of so many pixels, with
+    `fit="pad"` smaller ones by black around them. `per_class`
     leaves so many train pictures of each class, `every` is the number of steps that each stage of a staged rule lasts.
     With `stream` worker processes (0: none) the network learns from a folder that is too large for memory, picture by
     picture as `FolderStream` gives them; `limit` then bounds only what is read of it afterwards. The rest is as
@@ -61,6 +62,7 @@ class Study:
     stream: int | None = None
     max_features: int = 8000
     ood_limit: int | None = None
+    fit: Literal["resize", "pad"] = "resize"
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,7 @@ def tell_curve(study: Study, bench: Bench, trained: Trained) -> None:
 
 def _prepared(study: Study, bench: Bench) -> tuple[Dataset, Preprocess | None, tuple[FolderStream, ...] | None]:
     """The data in memory, how it goes in, and with `stream` the folder's batches to learn from and to be judged on."""
-    dataset = load(study.data, limit=study.limit, size=study.size, download=False)
+    dataset = load(study.data, limit=study.limit, size=study.size, download=False, fit=study.fit)
     if study.per_class is not None:
         dataset = thinned(dataset, study.per_class)
     if study.stream is None:
@@ -174,7 +176,7 @@ def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
     limit = study.limit if study.ood_limit is None else study.ood_limit
     for name in study.ood:
         try:
-            found.append(load(name, limit=limit, size=study.size, download=False))
+            found.append(load(name, limit=limit, size=study.size, download=False, fit=study.fit))
         except MissingDataError as error:
             absent[name] = str(error)
     return found, absent

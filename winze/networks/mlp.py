@@ -21,18 +21,33 @@ class MLP(nn.Module):
         h_0 = x,   h_l = relu(W_l h_{l-1} + b_l),   logits = W_out h_k + b_out
 
     Weights start as Kaiming's for ReLU, so that eight layers train without normalisation; biases start at zero.
+    `alpha` starts the output's weights from U(-alpha, alpha) instead, and `output_norm` puts a norm ("layer", "batch")
+    on the logits.
     Masarczyk et al., 2023, arXiv 2305.19753 (there: 3072 inputs, width 1024, k = 6 to 12).
     """
 
-    def __init__(self, inputs: int = 3072, width: int = 1024, depth: int = 8, classes: int = 10) -> None:
+    def __init__(
+        self,
+        inputs: int = 3072,
+        width: int = 1024,
+        depth: int = 8,
+        classes: int = 10,
+        alpha: float | None = None,
+        output_norm: Norm = "none",
+    ) -> None:
         super().__init__()
         check_sizes(inputs=inputs, width=width, depth=depth, classes=classes)
+        if alpha is not None and not alpha > 0:
+            raise NetworkError(f"alpha is a positive number, not {alpha}")
         sizes = [inputs] + [width] * depth
         self.layers = nn.Sequential(*(_layer(a, b) for a, b in pairwise(sizes)))
         self.output = started(nn.Linear(width, classes))
+        self.norm = _norm(output_norm, classes)
+        if alpha is not None:
+            nn.init.uniform_(self.output.weight, -alpha, alpha)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.output(self.layers(x.flatten(1)))
+        return self.norm(self.output(self.layers(x.flatten(1))))
 
 
 class ResidualMLP(nn.Module):
@@ -49,8 +64,6 @@ class ResidualMLP(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(inputs=inputs, width=width, depth=depth, classes=classes)
-        if norm not in NORMS:
-            raise NetworkError(f"norm is one of {', '.join(map(repr, NORMS))}, not {norm!r}")
         self.input = _layer(inputs, width)
         self.layers = nn.Sequential(*(Junction(_residual_branch(width, norm)) for _ in range(depth)))
         self.output = started(nn.Linear(width, classes))
@@ -60,8 +73,14 @@ class ResidualMLP(nn.Module):
 
 
 def _residual_branch(width: int, norm: Norm) -> nn.Sequential:
-    before = [] if norm == "none" else [NORMS[norm](width)]
+    before = [] if norm == "none" else [_norm(norm, width)]
     return nn.Sequential(*before, nn.Linear(width, width), nn.ReLU())
+
+
+def _norm(norm: Norm, width: int) -> nn.Module:
+    if norm not in NORMS:
+        raise NetworkError(f"norm is one of {', '.join(map(repr, NORMS))}, not {norm!r}")
+    return NORMS[norm](width)
 
 
 def _layer(inputs: int, width: int) -> nn.Sequential:

@@ -2,7 +2,7 @@
 
 from winze.files import StoreError
 from winze.train.checkpoints import Checkpoint, Checkpoints
-from winze.train.config import Hardware, Training
+from winze.train.config import Hardware, Ramp, Training
 from winze.train.evaluate import evaluate
 from winze.train.fit import DivergedError, History, fit
 from winze.train.objectives import Classify, Objective
@@ -18,6 +18,7 @@ __all__ = [
     "HardwareError",
     "History",
     "Objective",
+    "Ramp",
     "StoreError",
     "Training",
     "evaluate",

@@ -17,7 +17,7 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class Ramp:
-    """A temperature that moves from `first` to `last`, by the same factor each step, over the first `share` of training.
+    """A temperature that moves from `first` to `last`, by one factor a step, over the first `share` of training.
 
     T(p) = first^(1 - s) last^s,   s = min(1, p / share),   p the share of training that is done
     """

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
-from winze.observe import Watch
 from winze.shape import Alternation
 from winze.train.average import Average
 from winze.train.checkpoints import Checkpoints
 
 Metrics = list[dict[str, float]]
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """An onlooker that remembers what it has seen, as `Watch` does."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 class State:
@@ -49,7 +56,7 @@ class State:
             state["alternation"] = self.alternation.state_dict()
         if self.temperature is not None:
             state["temperature"] = self.temperature.state_dict()
-        if isinstance(watch, Watch):
+        if isinstance(watch, Lasting):
             state["watch"] = watch.state_dict()
         checkpoints.save(step, weights, state)
         self.fabric.barrier()
@@ -67,7 +74,7 @@ class State:
             self.alternation.load_state_dict(state["alternation"])
         if self.temperature is not None:
             self.temperature.load_state_dict(state["temperature"])
-        if isinstance(watch, Watch):
+        if isinstance(watch, Lasting):
             watch.load_state_dict(state["watch"])
         return int(state["epochs"]), list(state["metrics"])
 
