@@ -1,0 +1,286 @@
+"""Depth, width and number of classes: what makes the tunnel longer (tables 5.3.1 and 5.3.2, figures 5.3.5 and 5.9.x).
+
+    winze run tunnel/capacity --scale cpu    # MLP-6 and 12, VGG-19 of three widths, on digits
+    winze run tunnel/capacity --scale gpu    # MLP-6 to 12, VGG-19 of three widths and of 3, 5, 10 classes, on CIFAR-10
+
+Deeper MLPs have extractors of one length, so that all further layers are tunnel; wider networks have a longer tunnel,
+and so have networks that learn fewer classes. Networks that learn 30 or 50 % of the classes take as many steps as
+those that learn all. Arms are named after the network, its width where it is not 1, and the percentage of classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from winze.lab import Claim, Recipe, Scale, lower, rises, share, tunnel_at
+from winze.lab.bench import Bench
+from winze.lab.claims import Contrast
+from winze.lab.quantities import OOD, At, TunnelLayer, Whole, drop, hidden
+from winze.lab.study import Study, read, train
+from winze.lab.verdicts import Region
+from winze.recipes.tunnel.settings import (
+    CONVOLUTIONS,
+    COUNTED,
+    GRID,
+    MLP,
+    NORM,
+    OWN_NORMALISATION,
+    PAPER,
+    PICTURES,
+    REFERENCE,
+    RESNET,
+    SYSTEM,
+    TEN_OF_CIFAR100,
+    TINY,
+    URL,
+    VGG,
+    as_many_steps,
+    quick,
+    shortened,
+)
+from winze.report.starts import tunnel_starts
+
+DEPTHS = (6, 8, 10, 12)
+FULL = ("gpu", "paper")
+WIDTHS = {"narrow": "x0.25", "": "", "wide": "x2"}
+WIDTH_TABLE = {  # 5.3.1: the start of the tunnel at 95 % for widths of 1/4, 1 and 2
+    "vgg16": (8, 7, 7),
+    "vgg19": (8, 7, 7),
+    "resnet18": (15, 13, 13),
+    "resnet34": (24, 20, 24),
+}
+SHARES = (30, 50, 100)
+CLASS_TABLE = {  # 5.3.2: the same for 30, 50 and 100 % of the classes
+    ("vgg19", "cifar10"): (6, 7, 7),
+    ("vgg19", "cifar100"): (8, 8, 9),
+    ("vgg19", "cinic10"): (6, 7, 7),
+    ("resnet34", "cifar10"): (19, 19, 21),
+    ("resnet34", "cifar100"): (30, 30, 31),
+    ("resnet34", "cinic10"): (9, 9, 17),
+}
+NAMES = {"vgg16": "VGG-16", "vgg19": "VGG-19", "resnet18": "ResNet-18", "resnet34": "ResNet-34"}
+SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cinic10": "CINIC-10"}
+LADDERS = {
+    ("cpu",): ("vgg19_30", "vgg19"),
+    FULL: ("vgg19_30", "vgg19_50", "vgg19"),
+}  # by scale, from few classes to all
+
+
+def work(config: Study, bench: Bench) -> None:
+    """Train one network and read it at every layer."""
+    read(config, bench, train(config, bench))
+
+
+def named(network: str, *words: str) -> str:
+    """An arm's name; what is usual is left out: `vgg19_wide`, `vgg19_30`, `resnet34_cifar100_50`."""
+    return "_".join([network, *(word for word in words if word not in ("", "cifar10", "100"))])
+
+
+def built(network: str, width: str = "") -> dict[str, Any]:
+    """The fields of a network's arm."""
+    if network.startswith("vgg"):
+        return {"network": f"winze/{network}{width}", "training": VGG}
+    options = {"stem": "thesis"}
+    return {"network": f"winze/{network}{width}", "options": options, "places": "blocks", "training": RESNET}
+
+
+def classes(data: str, percent: int) -> str:
+    """The first so many percent of a set's classes."""
+    count = (100 if data == "cifar100" else 10) * percent // 100
+    return data if percent == 100 else f"{data}[0-{count - 1}]"
+
+
+def of_classes(network: str, data: str, percent: int) -> dict[str, Any]:
+    """The fields of an arm that learns some of the classes, in as many steps as all of them take."""
+    arm = built(network)
+    other = TEN_OF_CIFAR100 if data == "cifar10" else "cifar10"
+    return arm | {
+        "data": classes(data, percent),
+        "training": as_many_steps(arm["training"], percent / 100),
+        "ood": (other,),
+    }
+
+
+TOLD = {
+    **{f"mlp{depth}": 4 for depth in DEPTHS},
+    **{
+        named(network, data, str(percent)): layer
+        for (network, data), layers in CLASS_TABLE.items()
+        for percent, layer in zip(SHARES, layers, strict=True)
+    },
+    **{
+        named(network, word): layer
+        for network, layers in WIDTH_TABLE.items()
+        for word, layer in zip(WIDTHS, layers, strict=True)
+    },
+}
+arms: dict[str, Mapping[str, Any]] = {
+    **{f"mlp{depth}": {"network": f"winze/mlp{depth}", "training": MLP} for depth in DEPTHS},
+    **{named(network, word): built(network, width) for network in WIDTH_TABLE for word, width in WIDTHS.items()},
+    **{
+        named(network, data, str(percent)): of_classes(network, data, percent)
+        for network, data in CLASS_TABLE
+        for percent in SHARES
+        if (data, percent) != ("cifar10", 100)  # the network of width 1
+    },
+}
+short_vgg = quick(VGG, 20)
+small_mlp = replace(MLP, epochs=60, evaluate_every=60)
+on_digits: dict[str, Mapping[str, Any]] = {
+    **{f"mlp{depth}": {"network": f"winze/mlp{depth}x256", "training": small_mlp} for depth in (6, 12)},
+    "vgg19_narrow": {"network": "winze/vgg19x0.0625", "training": CONVOLUTIONS},
+    "vgg19": {"network": "winze/vgg19x0.125", "training": CONVOLUTIONS},
+    "vgg19_wide": {"network": "winze/vgg19x0.25", "training": CONVOLUTIONS},
+    "vgg19_30": {
+        "network": "winze/vgg19x0.125",
+        "data": "digits[0-2]",
+        "training": as_many_steps(CONVOLUTIONS, 0.3),
+        "ood": (),
+    },
+}
+recipe = Recipe(
+    name="tunnel/capacity",
+    system=SYSTEM,
+    shows="depth and width lengthen the tunnel, and so do fewer classes",
+    paper=PAPER,
+    url=URL,
+    arms=arms,
+    scales={
+        "smoke": Scale(
+            Study("winze/mlp6x64", "digits", replace(MLP, epochs=1), limit=300),
+            seeds=(0,),
+            arms=("mlp6", "mlp12"),
+            changes={arm: {"network": f"winze/{arm}x64", "training": shortened(MLP, 2)} for arm in ("mlp6", "mlp12")},
+            departures=("digits instead of CIFAR-10", "MLPs 64 wide, 2 epochs on 300 samples"),
+        ),
+        "cpu": Scale(
+            Study("winze/vgg19x0.125", "digits", CONVOLUTIONS, pool="flatten"),
+            seeds=(0, 1, 2),
+            arms=tuple(on_digits),
+            changes=on_digits,
+            departures=(
+                "digits instead of CIFAR-10",
+                "MLPs 256 wide, for 60 epochs; VGG-19 of widths 1/16, 1/8 and 1/4, for 30 epochs",
+            ),
+        ),
+        "gpu": Scale(
+            Study(
+                "winze/vgg19",
+                "cifar10",
+                short_vgg,
+                ood=("tinyimagenet",),
+                size=32,
+                probe="adam",
+                pool=2,
+                max_features=2048,
+            ),
+            seeds=(0, 1, 2),
+            arms=(*(f"mlp{depth}" for depth in DEPTHS), "vgg19_narrow", "vgg19", "vgg19_wide", "vgg19_30", "vgg19_50"),
+            changes={
+                **{f"mlp{depth}": {"training": replace(MLP, epochs=100), "pool": "flatten"} for depth in DEPTHS},
+                **{named("vgg19", word): {"training": short_vgg} for word in WIDTHS},
+                **{
+                    f"vgg19_{percent}": {
+                        "training": as_many_steps(short_vgg, percent / 100),
+                        "ood": ("tinyimagenet",),
+                    }
+                    for percent in SHARES[:-1]
+                },
+            },
+            departures=(
+                TINY,
+                "20 epochs of all classes (MLPs: 100) instead of 160 (1000); VGG in bf16",
+                f"{GRID} (VGG-19)",
+            ),
+        ),
+        "paper": Scale(
+            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), size=32, probe="adam", pool="flatten"),
+            seeds=(0, 1, 2),
+        ),
+    },
+    work=work,
+    quantities={
+        "accuracy": Whole("accuracy"),
+        "tunnel_start": TunnelLayer(0.95),
+        "rank_at_layer_4": At("numerical_rank", 3),
+        "rank_at_the_end": hidden("numerical_rank"),
+        "other_data_lost_at_the_end": drop("probe", OOD),
+    },
+    claims=(
+        *(
+            Claim(
+                f"the tunnel of MLP-{depth} starts at layer 4 (95 % of the accuracy)",
+                tunnel_at(f"mlp{depth}", 0.95, 4),
+                paper=4,
+                scales=FULL,
+            )
+            for depth in DEPTHS
+        ),
+        Claim(
+            "the extractor of MLP-12 is as long as that of MLP-6 (within two layers)",
+            Contrast("tunnel_start", ("mlp12", "mlp6"), (1.0, -1.0), Region(-2, 2), "difference"),
+            paper="same length",
+        ),
+        Claim(
+            "the ranks of MLP-12 and MLP-6 overlap (at layer 4 within a factor of 2)",
+            share("rank_at_layer_4", "mlp12", of="mlp6", at_least=0.5, at_most=2),
+            paper="overlap",
+        ),
+        *(
+            Claim(
+                f"the tunnel of {NAMES[network]}, width {said}, starts at layer {layer} (95 % of the accuracy)",
+                tunnel_at(named(network, word), 0.95, layer),
+                paper=layer,
+                scales=FULL if network == "vgg19" else ("paper",),
+            )
+            for network, layers in WIDTH_TABLE.items()
+            for (word, said), layer in zip((("narrow", "1/4"), ("", "1"), ("wide", "2")), layers, strict=True)
+        ),
+        *(
+            Claim(
+                f"the tunnel of a wide {NAMES[network]} begins earlier than that of a narrow one",
+                lower("tunnel_start", named(network, "wide"), than=named(network, "narrow")),
+                paper=f"{layers[0]} -> {layers[-1]}",
+            )
+            for network, layers in WIDTH_TABLE.items()
+            if layers[-1] < layers[0]
+        ),
+        *(
+            Claim(
+                f"the tunnel of {NAMES[network]} after {percent} % of {SETS[data]} starts at layer {layer} (95 %)",
+                tunnel_at(named(network, data, str(percent)), 0.95, layer),
+                paper=layer,
+                scales=FULL if (network, data) == ("vgg19", "cifar10") else ("paper",),
+            )
+            for (network, data), layers in CLASS_TABLE.items()
+            for percent, layer in zip(SHARES, layers, strict=True)
+        ),
+        *(
+            Claim(
+                "the fewer classes of its data VGG-19 learns, the earlier its tunnel begins",
+                rises("tunnel_start", ladder),
+                paper="6, 7, 7",
+                scales=scales,
+            )
+            for scales, ladder in LADDERS.items()
+        ),
+        Claim(
+            "the fewer classes of CIFAR-10 ResNet-34 learns, the earlier its tunnel begins",
+            rises("tunnel_start", ("resnet34_30", "resnet34_50", "resnet34")),
+            paper="19, 19, 21",
+        ),
+    ),
+    departures=(
+        NORM,
+        PICTURES,
+        REFERENCE,
+        COUNTED,
+        OWN_NORMALISATION,
+        "the classes that are learnt are the first ones; the thesis does not say which it took",
+    ),
+    measures=("probe", "accuracy", "numerical_rank", "loss", "correct/*"),
+    figures={"Start of the tunnel": partial(tunnel_starts, told=TOLD, whose="the thesis, CIFAR-10 and others")},
+)
