@@ -42,6 +42,24 @@ def test_a_watch_reads_what_a_scan_reads_at_that_moment():
     assert watch.readings.curve("effective_rank", step=0).tolist() != scan.curve("effective_rank").tolist()
 
 
+def test_weights_may_be_read_less_often_and_then_change_since_their_own_last_reading():
+    net, data = mlp(), rows(30)
+    before = {name: p.detach().clone() for name, p in net.named_parameters()}
+    watch = winze.Watch(net, data, every=1, measures=["rank", "weight_change"], weights_every=3)
+    train(net, watch, 4, data)
+    read = watch.readings.select(measure="weight_change").rows
+    assert list(dict.fromkeys(row.step for row in read)) == [0, 3]
+    assert len({row.step for row in watch.readings.select(measure="numerical_rank").rows}) == 5
+    again = mlp()
+    again.load_state_dict(before)
+    train(again, None, 3, data)
+    for name, p in again.named_parameters():
+        (row,) = (row for row in read if row.step == 3 and row.place == name)
+        assert row.value == pytest.approx(float((p - before[name]).square().mean().sqrt()), rel=1e-5)
+    with pytest.raises(ValueError, match="multiple of every, 2, not 3"):
+        winze.Watch(net, data, every=2, weights_every=3)
+
+
 def test_weight_change_is_the_root_mean_square_since_the_last_reading():
     net = mlp()
     watch = winze.Watch(net, rows(30), every=2, measures=["weight_change"])

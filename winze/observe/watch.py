@@ -34,7 +34,7 @@ class Watch:
 
     `test` is read every `every` steps, and once at the start. With `train` there are ridge probes too. `"cka"` is CKA
     of each place to itself in the `reference` network (left out: the network as it is now, copied), `"weight_change"`
-    the RMS change of each weight tensor since the last reading.
+    the RMS change of each weight tensor since it was last read, every `weights_every` steps (None: as all else).
     """
 
     def __init__(
@@ -51,14 +51,18 @@ class Watch:
         name: str = "data",
         batch: int = 256,
         max_features: int = 8000,
+        weights_every: int | None = None,
     ) -> None:
         unknown = set(measures) - set(MEASURES)
         if unknown:
             raise ValueError(f"Watch measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown))}")
         if every < 1:
             raise ValueError(f"every must be at least 1, got {every}")
+        if weights_every is not None and (weights_every < 1 or weights_every % every):
+            raise ValueError(f"weights_every is a multiple of every, {every}, not {weights_every}")
         check_pool(pool)
         self.net, self.every, self.steps = net, every, 0
+        self._weights_every = every if weights_every is None else weights_every
         self.readings = Readings()
         self._wanted = set(measures) | ({"probe"} if train is not None else set())
         if "probe" in self._wanted and train is None:
@@ -195,7 +199,7 @@ class Watch:
             now.add("cka_to_reference", value, place=spot.place, data=self._name, split="test", n=cka.n)
 
     def _read_weights(self, now: Readings) -> None:
-        if "weight_change" not in self._wanted:
+        if "weight_change" not in self._wanted or self.steps % self._weights_every:
             return
         current = self._snapshot()
         for name, value in weight_change(self._weights, current).items():
