@@ -55,7 +55,7 @@ def test_weights_may_be_read_less_often_and_then_change_since_their_own_last_rea
     train(again, None, 3, data)
     for name, p in again.named_parameters():
         (row,) = (row for row in read if row.step == 3 and row.place == name)
-        assert row.value == pytest.approx(float((p - before[name]).square().mean().sqrt()), rel=1e-5)
+        assert row.value == pytest.approx(float((p.detach() - before[name]).square().mean().sqrt()), rel=1e-5)
     with pytest.raises(ValueError, match="multiple of every, 2, not 3"):
         winze.Watch(net, data, every=2, weights_every=3)
 
