@@ -275,7 +275,7 @@ def droppath_table1(results: Path) -> str:
     from winze.recipes.residual_droppath.table1 import CELLS, READINGS, RULES, recipe
 
     head = ["network and data", "scale", "algorithm", "seeds", "top-1", "paper", "top-5", "paper"]
-    head += ["rank, last block", "95 % at block", "other data, last block"]
+    head += ["effective rank, last block", "95 % at block", "other data, last block"]
     kept, lines = load(recipe, results), []
     for scale in (name for name in recipe.scales if name != "smoke"):
         for cell, told in CELLS.items():
@@ -290,7 +290,7 @@ def droppath_table1(results: Path) -> str:
                         *(told.says, scale, f"ours: {READINGS[name]}" if name in READINGS else name, len(runs)),
                         *(spread(shown["accuracy"], 2, 100), f"{paper[0]:.2f}" if paper[0] else "-"),
                         *(spread(shown["top5"], 2, 100), f"{paper[1]:.2f}" if paper[1] else "-"),
-                        spread(shown["rank_at_the_end"], 0),
+                        spread(shown["effective_rank_at_the_end"], 1),
                         spread(shown["tunnel_start"], 1),
                         spread(shown["other_data_at_the_end"], 1, 100),
                     ]

@@ -44,20 +44,14 @@ TIMM = Training(  # timm's defaults at a batch of 128
     evaluate_every=20,
     checkpoint_every=20,
 )
-SMALL = Training(
+SMALL = replace(
+    TIMM,
     epochs=12,
     batch=64,
-    lr=0.05,
-    momentum=0.9,
-    nesterov=True,
-    weight_decay=2e-5,
-    decay_vectors=False,
-    schedule="cosine",
-    per="epoch",
     warmup=2,
-    warmup_lr=1e-5,
-    smoothing=0.1,
-    drop_last=True,
+    augment=(),
+    precision="32-true",
+    channels_last=False,
     evaluate_every=2,
     checkpoint_every=12,
 )
@@ -168,7 +162,10 @@ def table_claims(cell: str) -> list[Claim]:
 def representation_claims(reading: str) -> list[Claim]:
     """What reuse of features should do to them, of which the paper has no number."""
     said = f"ResNet50d on CIFAR-10: with ResidualDroppath ({READINGS[reading]}) the last block"
-    asked = {"rank_at_the_end": "keeps a higher rank", "other_data_at_the_end": "serves other data better"}
+    asked = {
+        "effective_rank_at_the_end": "keeps a higher effective rank",
+        "other_data_at_the_end": "serves other data better",
+    }
     return [
         Claim(f"{said} {what}", higher(quantity, f"cifar10_{reading}", than="cifar10_standard"), paper="not read")
         for quantity, what in asked.items()
@@ -249,7 +246,8 @@ recipe = Recipe(
     ),
     figures={
         "Accuracy over training": partial(training_by_arm, measure="accuracy"),
-        "Rank over depth": partial(depth_by_arm, measure="numerical_rank"),
+        "Effective rank over depth": partial(depth_by_arm, measure="effective_rank"),
+        "Numerical rank over depth": partial(depth_by_arm, measure="numerical_rank"),
         "Other data over depth": partial(depth_by_arm, measure="probe", other=True),
     },
 )
