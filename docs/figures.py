@@ -9,6 +9,7 @@ from winze.lab import recipe
 from winze.lab.results import load, readings_of
 from winze.report import style
 from winze.report.arms import arm_profiles
+from winze.report.by_arm import training_by_arm
 
 ROOT = Path(__file__).parents[1]
 
@@ -20,7 +21,14 @@ def tunnel(results: Path) -> Figure:
     return arm_profiles({name: list(runs[arm].values()) for arm, name in names.items()})
 
 
-FIGURES: dict[str, Callable[[Path], Figure]] = {"tunnel": tunnel}
+def residual_droppath(results: Path) -> Figure:
+    """Accuracy over training of all algorithms, the mean over seeds, at the largest scale but the paper's with runs."""
+    kept = load(recipe("residual_droppath/table1"), results)
+    runs = readings_of(kept[next(scale for scale in ("gpu", "cpu") if scale in kept)])
+    return training_by_arm({arm: list(seeds.values()) for arm, seeds in runs.items()})
+
+
+FIGURES: dict[str, Callable[[Path], Figure]] = {"tunnel": tunnel, "residual_droppath": residual_droppath}
 
 
 def draw(folder: Path, results: Path = ROOT / "results") -> list[Path]:

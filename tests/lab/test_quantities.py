@@ -10,6 +10,7 @@ from winze.lab.quantities import (
     OOD,
     At,
     KeptInTunnel,
+    LastLook,
     Over,
     PeakLayer,
     TunnelLayer,
@@ -116,3 +117,13 @@ def test_a_number_of_one_step_is_that_steps():
         run.add("loss", value, step=step)
     assert Whole("loss")(run) == 3.0
     assert Whole("loss", step=10)(run) == 2.0
+
+
+def test_the_last_look_is_that_of_the_last_step_wherever_it_stands():
+    run = curves([0.5, 1.0])[0]
+    with pytest.raises(ReadingsError, match="top5 was not looked at during training"):
+        LastLook("top5")(run)
+    for step, value in ((20, 0.3), (30, 0.4), (10, 0.9)):
+        run.add("top5", value, data="home", split="test", step=step)
+    run.add("top5", 0.7, data="home", split="test")
+    assert LastLook("top5")(run) == 0.4
