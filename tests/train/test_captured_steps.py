@@ -46,8 +46,10 @@ def test_a_captured_training_is_the_plain_one_bit_for_bit(optimizer):
     assert plain.losses == graph.losses
 
 
-@pytest.mark.parametrize("extra", [{"clip": 0.5}, {"ema": 0.9}, {"precision": "bf16-mixed", "channels_last": True}])
-def test_clipping_averages_and_half_precision_can_be_captured(extra):
+@pytest.mark.parametrize(
+    "extra", [{"clip": 0.5}, {"ema": 0.9}, {"repeat": 2}, {"precision": "bf16-mixed", "channels_last": True}]
+)
+def test_clipping_averages_repeats_and_half_precision_can_be_captured(extra):
     assert torch.equal(trained(network(), "plain", **extra)[1], trained(network(), "graph", **extra)[1])
 
 
@@ -62,6 +64,7 @@ def test_dropout_is_the_same_in_both():
         ResidualDropPath(0.5),
         ResidualDropPath(0.5, frozen="weights"),
         ResidualDropPath(0.5, mask="batch", compute="dense"),
+        ResidualDropPath(0.5, frozen="weights", mask="batch", compute="dense"),
         ResidualDropPath(0.5, draw="count"),
     ],
 )
