@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +34,11 @@ def mean_readings(runs: Sequence[Readings]) -> Readings:
         if same and not name.startswith(NOT_AVERAGED) and np.issubdtype(array.dtype, np.floating):
             mean.arrays[name] = np.mean([one.arrays[name] for one in runs], axis=0)
     return mean
+
+
+def means_of(arms: Mapping[str, Sequence[Readings]]) -> dict[str, Readings]:
+    """Every arm that was run as the mean of its runs."""
+    return {arm: mean_readings(runs) for arm, runs in arms.items() if runs}
 
 
 def mean_tunnel(runs: Sequence[Readings], threshold: float = 0.95, resamples: int = 1000) -> Tunnel:

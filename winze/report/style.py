@@ -122,7 +122,8 @@ def legend(drawing: matplotlib.figure.Figure, columns: int = 4) -> None:
         for handle, said in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(said, handle)
     if found:
-        drawing.legend(found.values(), found.keys(), loc="outside lower center", ncols=min(columns, len(found)))
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": min(columns, len(found)), "handlelength": 2.8}
+        drawing.legend(found.values(), found.keys(), **where)
 
 
 def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.quantities import OOD, Number, best, drop, hidden
+from winze.lab.quantities import OOD, At, Number, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
+from winze.report.means import mean_tunnel
 
 
 def spike(values: Array) -> float:
@@ -70,3 +71,48 @@ class Together(Number):
 def spread(values: Sequence[float]) -> float:
     """From the lowest to the highest."""
     return max(values) - min(values)
+
+
+@dataclass(frozen=True)
+class OverTraining(Number):
+    """One number of a measure's values [place, step] while the network learnt, and of where its tunnel starts.
+
+    `reduce(values, start)` gets the number of the extractor's layers.
+    """
+
+    measure: str
+    reduce: Callable[[Array, int], float]
+    tunnel: bool = True
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, "probe", "accuracy") if self.tunnel else (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        _, values = facts.over_steps(readings, self.measure)
+        if not values.size:
+            raise ReadingsError(f"{self.measure} was not read while the network learnt")
+        known = values[np.isfinite(values).any(1)]
+        if not self.tunnel:
+            return self.reduce(known, 0)
+        found = mean_tunnel([readings], resamples=0)
+        if found.start is None or not 0 < found.start.index + 1 < len(known):
+            return missing(found.reason or "there is no layer behind the start of the tunnel")
+        return self.reduce(known, found.start.index + 1)
+
+
+@dataclass(frozen=True)
+class AtTunnel(Number):
+    """A measure at the first layer of the tunnel, that behind the place where it starts."""
+
+    measure: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.measure, "probe", "accuracy"
+
+    def __call__(self, readings: Readings) -> float:
+        found = mean_tunnel([readings], resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        return At(self.measure, found.start.index + 1)(readings)

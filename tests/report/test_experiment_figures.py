@@ -1,0 +1,94 @@
+"""Figures of experiments: curves, points, starts and maps of arms with several seeds."""
+
+import numpy as np
+import pytest
+
+from winze.readings import Readings
+from winze.report.curves import Curve, curves
+from winze.report.maps import distance_map, training_map
+from winze.report.points import Group, points
+from winze.report.scans import UnreadError
+from winze.report.starts import tunnel_starts
+
+THEMES = ("light", "dark")
+
+
+def run(shift=0.0):
+    """One seed: probes and another curve at four places, a number of the whole network, weights while it learnt."""
+    readings = Readings(conventions={"data": "own", "layers": {"as the paper does": [3, 5, 7, 9]}, "layer_count": 10})
+    for index, value in enumerate((0.5, 0.9, 0.92, 0.94)):
+        place = {"place": f"p{index}", "index": index, "total": 4, "data": "own"}
+        readings.add("probe", value + shift, split="test", **place)
+        readings.add("reset", 0.1 * index, split="test", **place)
+        for step in (10, 20, 30):
+            readings.add("weight_change", 0.01 * (index + 1) * 10 / step, step=step, **place)
+    readings.add("accuracy", 0.95, data="own", split="test")
+    readings.add("E1", 0.8 + shift, data="task 1")
+    readings.arrays["l1"] = np.arange(16.0).reshape(4, 4)
+    return readings
+
+
+ARMS = {"one_arm": [run(), run(0.02)], "other": [run()]}
+GROUPS = [Group("E1", {"task 1": ("E1", "task 1"), "task 2": ("E1", "task 2")})]
+DRAW = {
+    "curves": lambda arms, theme="light": curves(arms, theme, lines=[Curve("reset", "reset")], up="accuracy"),
+    "points": lambda arms, theme="light": points(arms, theme, groups=GROUPS, what="accuracy"),
+    "starts": lambda arms, theme="light": tunnel_starts(arms, theme),
+    "map": lambda arms, theme="light": training_map(arms, theme, measure="weight_change", cap=0.02),
+}
+
+
+@pytest.mark.parametrize("name", DRAW)
+@pytest.mark.parametrize("theme", THEMES)
+def test_each_figure_is_drawn_in_both_themes(name, theme):
+    assert DRAW[name](ARMS, theme).axes
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_a_figure_without_its_readings_says_so(name):
+    with pytest.raises(UnreadError):
+        DRAW[name]({"empty": [Readings()]})
+
+
+def test_curves_are_means_over_seeds_at_the_papers_layers():
+    drawing = curves(ARMS, lines=[Curve("probe", "probe")], up="accuracy", shown=lambda curve: 2 * curve)
+    line = drawing.axes[0].get_lines()[0]
+    assert line.get_xdata().tolist() == [3, 5, 7, 9]
+    assert line.get_ydata().tolist() == pytest.approx([1.02, 1.82, 1.86, 1.9])
+    assert len(drawing.axes) == 2
+
+
+def test_a_curve_beside_others_makes_no_panel_alone():
+    lines = [Curve("probe", "probe", beside=True), Curve("unread", "unread")]
+    with pytest.raises(UnreadError):
+        curves(ARMS, lines=lines, up="accuracy")
+
+
+def test_points_show_every_seed_their_mean_and_what_the_paper_told():
+    drawing = points(ARMS, groups=GROUPS, what="accuracy", told={"one_arm": {("E1", "task 1"): 0.7}}, whose="told")
+    drawn = {
+        line.get_marker(): line.get_ydata().tolist() for line in drawing.axes[0].get_lines() if len(line.get_ydata())
+    }
+    assert drawn["o"] == pytest.approx([0.8, 0.82])
+    assert drawn["_"] == pytest.approx([0.81])
+    assert drawn["D"] == [0.7]
+    assert not [line for line in drawing.axes[1].get_lines() if line.get_marker() == "D"]
+
+
+def test_bars_end_at_the_start_of_the_mean_tunnel_and_at_the_last_layer():
+    axes = tunnel_starts(ARMS, told={"other": 7}).axes[0]
+    assert [bar.get_width() for bar in axes.patches] == [10, 5, 10, 7]  # .9 and .92 reach 95 % of .95, or do not
+    assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_marker() == "D"] == [7]
+
+
+def test_a_map_over_training_is_capped_and_says_so():
+    drawing = training_map({"one": [run()]}, measure="weight_change", cap=0.02)
+    image = drawing.axes[0].get_images()[0]
+    assert image.get_clim() == (0, 0.02)
+    assert image.get_array().shape == (4, 3)
+    assert [text.get_text() for text in drawing.axes[0].get_xticklabels()] == ["10", "20", "30"]
+
+
+def test_a_map_of_distances_starts_at_zero():
+    image = distance_map({"one": run(), "two": run()}).axes[0].get_images()[0]
+    assert image.get_clim() == (0, 15)
