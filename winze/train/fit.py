@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from winze.data import Batches, Preprocess
 from winze.observe import Watch
 from winze.shape import Alternation
+from winze.shape.survey import at_rest
 from winze.train.average import Average
 from winze.train.checkpoints import Checkpoints
 from winze.train.config import Hardware, Training
@@ -86,12 +87,6 @@ def fit(
         )
 
 
-def _compiled(net: nn.Module) -> nn.Module:
-    """The network as it is called, compiled by itself: what was compiled for others counts against a limit."""
-    torch.compiler.reset()
-    return torch.compile(net)
-
-
 class _Loop:
     """The parts of one training, put together."""
 
@@ -116,9 +111,9 @@ class _Loop:
         self.source = self._source(data, preprocess)
         self.objective = self._objective(objective)
         self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
-        self.model = fabric.setup_module(_compiled(net) if hardware.compile else net)
         if alternation is not None:
             alternation.to(device)
+        self.model = fabric.setup_module(self._compiled() if hardware.compile else net)
         optimizer = make_optimizer(net, training, device)
         average = None if training.ema is None else Average(net, training.ema)
         self.state = State(net, optimizer, fabric, average, alternation, self.objective)
@@ -146,6 +141,18 @@ class _Loop:
                 "has none: leave the temperature at 1"
             )
         return given
+
+    def _compiled(self) -> Any:
+        """The network as it is called, compiled by itself, for what was compiled for others counts against a limit.
+
+        It runs once before, so that what winze reads of a foreign forward is read when the compiler comes.
+        """
+        net = self.fabric.to_device(self.net)
+        with at_rest(net, training=True), torch.no_grad(), self.fabric.autocast():
+            first = next(iter(self.source.epoch(0)))
+            self.objective(net, *self.source.make(*first))
+        torch.compiler.reset()
+        return torch.compile(net)
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""
