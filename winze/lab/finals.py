@@ -6,8 +6,10 @@ import json
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from winze.lab.members import apart
 from winze.lab.store import METRICS, read
 from winze.readings import MANIFEST, Readings, ReadingsError
 
@@ -22,7 +24,10 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
 
 
 def finals(folder: Path, quantities: Quantities | None = None) -> dict[str, float]:
-    """The last metrics of every phase, the given quantities, and what was read of the whole network."""
+    """The last metrics of every phase, the given quantities, and what was read of the whole network.
+
+    Of a run of several networks, a quantity is the mean.
+    """
     found: dict[str, float] = {}
     for row in metrics(folder):
         found |= {f"{row['phase']}: {name}": float(value) for name, value in row.items() if name not in COUNTS}
@@ -31,7 +36,7 @@ def finals(folder: Path, quantities: Quantities | None = None) -> dict[str, floa
     readings = Readings.load(folder)
     for name, quantity in (quantities or {}).items():
         try:
-            found[name] = float(quantity(readings))
+            found[name] = fmean(float(quantity(one)) for one in apart(0, readings).values())
         except ReadingsError:
             found[name] = math.nan
     for reading in readings.rows:

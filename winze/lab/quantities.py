@@ -72,6 +72,21 @@ class LastLook(Number):
 
 
 @dataclass(frozen=True)
+class OverLooks(Number):
+    """One number of all looks at the whole network after training had begun, such as the lowest."""
+
+    measure: str
+    reduce: Callable[[facts.Array], float]
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None and row.step]
+        if not rows:
+            raise ReadingsError(f"{self.measure} was not looked at during training")
+        unread = next((row for row in rows if np.isnan(row.value)), None)
+        return float(self.reduce(np.array([row.value for row in rows]))) if unread is None else missing(unread.note)
+
+
+@dataclass(frozen=True)
 class At(Number):
     """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...)."""
 

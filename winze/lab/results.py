@@ -17,6 +17,7 @@ from typing import Any
 from winze.files import write_atomically
 from winze.lab import store
 from winze.lab.job import plain
+from winze.lab.members import apart
 from winze.lab.packing import first_difference, packed, unpacked
 from winze.lab.recipe import Recipe
 from winze.readings import Readings
@@ -103,7 +104,10 @@ def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept
 
 
 def finished(recipe: Recipe, root: str | os.PathLike[str] = "runs") -> dict[str, dict[str, dict[int, Readings]]]:
-    """The readings of a recipe's finished runs in a folder of runs, by scale, arm and seed."""
+    """The readings of a recipe's finished runs in a folder of runs, by scale, arm and seed.
+
+    Of a run of several networks, each counts as a seed.
+    """
     done = {one.key: one for one in store.Runs(root).all() if one.status == "done" and one.recipe == recipe.name}
     seeds = sorted({one.seed for one in done.values() if one.seed is not None})
     found: dict[str, dict[str, dict[int, Readings]]] = {}
@@ -111,13 +115,16 @@ def finished(recipe: Recipe, root: str | os.PathLike[str] = "runs") -> dict[str,
         for job in recipe.jobs(scale, seeds=seeds):
             if job.key in done:
                 read = Readings.load(done[job.key].folder)
-                found.setdefault(scale, {}).setdefault(job.arm, {})[job.seed] = read
+                found.setdefault(scale, {}).setdefault(job.arm, {}).update(apart(job.seed, read))
     return found
 
 
 def readings_of(runs: Mapping[str, Mapping[int, Kept]]) -> dict[str, dict[int, Readings]]:
-    """The readings alone, by arm and seed, as claims are judged by."""
-    return {arm: {seed: one.readings for seed, one in sorted(seeds.items())} for arm, seeds in runs.items()}
+    """The readings alone, by arm and seed, as claims are judged by; each of several networks counts as a seed."""
+    return {
+        arm: {number: read for seed, one in sorted(seeds.items()) for number, read in apart(seed, one.readings).items()}
+        for arm, seeds in runs.items()
+    }
 
 
 def file_of(recipe: Recipe, root: str | os.PathLike[str]) -> Path:

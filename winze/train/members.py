@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.utils import parameters_to_vector, vector_to_parameters
+from torch.nn.utils import parameters_to_vector
 from torch.overrides import TorchFunctionMode
 
 from winze.shape import Alternation
@@ -69,8 +69,8 @@ class Members(nn.Module):
 
     def hand_out(self) -> None:
         """Give each network its weights."""
-        for net, own in zip(self.nets, self.weights.detach().clone(), strict=True):
-            vector_to_parameters(own, net.parameters())
+        for net, own in zip(self.nets, self.weights.detach(), strict=True):
+            spread(own, net)
 
     def draws(self, x: Tensor, y: Tensor) -> int:
         """How many numbers one member draws with `torch.rand` while it learns from a batch of its own."""
@@ -173,6 +173,13 @@ class _Numbers(TorchFunctionMode):
         if self.numbers is None:
             return torch.zeros(shape, device=given.get("device"))
         return self.numbers[start : self.count].view(shape)
+
+
+def spread(weights: Tensor, net: nn.Module) -> None:
+    """Give a network the weights of one member; torch's `vector_to_parameters` would leave all in one memory."""
+    sizes = [parameter.numel() for parameter in net.parameters()]
+    for parameter, part in zip(net.parameters(), weights.split(sizes), strict=True):
+        parameter.data = part.view_as(parameter).clone()
 
 
 def _clipped(gradient: Tensor, most: float) -> Tensor:

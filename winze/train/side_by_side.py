@@ -99,6 +99,7 @@ class _Mean:
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
+        self.temperature = getattr(objective, "temperature", None)  # checkpoints keep it
 
     def __call__(self, members: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         losses = members(x, y)
