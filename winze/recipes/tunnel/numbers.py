@@ -11,7 +11,7 @@ from winze.lab.quantities import OOD, At, Number, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
-from winze.report.means import mean_tunnel
+from winze.report.means import layer_numbers, mean_tunnel
 
 
 def spike(values: Array) -> float:
@@ -116,3 +116,19 @@ class AtTunnel(Number):
         if found.start is None:
             return missing(found.reason)
         return At(self.measure, found.start.index + 1)(readings)
+
+
+@dataclass(frozen=True)
+class OverMatrix(Number):
+    """One number of a stored matrix between all pairs of hidden places."""
+
+    measure: str
+    reduce: Callable[[Array], float]
+
+    def __call__(self, readings: Readings) -> float:
+        matrix = readings.arrays.get(self.measure)
+        if matrix is None:
+            raise ReadingsError(f"{self.measure} was not read")
+        numbers, count = layer_numbers(readings), readings.conventions["layer_count"]
+        kept = [spot for spot, layer in enumerate(numbers.values()) if layer < count]
+        return self.reduce(matrix[np.ix_(kept, kept)])
