@@ -92,7 +92,7 @@ def _drawn(readings: Readings, steps: list[int], theme: str) -> matplotlib.figur
 def _panel(axes: matplotlib.axes.Axes, readings: Readings, step: int, colours: style.Theme) -> None:
     """The inputs, then each layer, with lines between: one pair of axes, in which a map is a square of side 1."""
     maps = readings.arrays[f"maps/{step}"].astype(np.float64)
-    layers, nodes = readings.arrays["maps_layers"], readings.arrays["maps_nodes"]
+    layers, nodes = (readings.arrays[f"maps_{what}"].tolist() for what in ("layers", "nodes"))
     side = np.linspace(0, 255, maps.shape[-1])
     inputs = np.stack(np.broadcast_arrays(side[None, :], side[:, None]))
     columns = [(f"h{_below(layer)}", shown) for layer, shown in zip(layers, maps, strict=True)]
@@ -131,8 +131,9 @@ def _lines(axes: matplotlib.axes.Axes, weights: Array, column: int, rows: int, c
     """A line for each weight into the next column: its colour is the sign, its width the size."""
     from matplotlib.collections import LineCollection
 
-    most = np.abs(weights).max() or 1.0
-    order = np.dstack(np.unravel_index(np.argsort(np.abs(weights), axis=None), weights.shape))[0]
+    most = np.nanmax(np.abs(weights), initial=0.0) or 1.0
+    order = np.argwhere(np.isfinite(weights))  # those of a network that is lost are left out
+    order = order[np.argsort(np.abs(weights)[tuple(order.T)])].tolist()
     ends = []
     for to, start in order:
         left, right = _corner(column, start, weights.shape[1], rows), _corner(column + 1, to, len(weights), rows)

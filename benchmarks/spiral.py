@@ -1,0 +1,79 @@
+"""What training networks side by side saves: ten seeds of the spiral at once against one after the other.
+
+Both train the same ten networks on the same batches to the same weights, from set-up to the last step. The goal is at
+least 5x for each algorithm: on a CPU with 6 layers of 6, whose time is overhead, on a GPU with 32 layers of 32 too.
+
+    python benchmarks/spiral.py [--device cuda] [--epochs 2] [--pairs 6] [--out results]
+"""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from timing import RESULTS, merge, ratio
+
+from winze.data import spiral
+from winze.networks import SpiralMLP
+from winze.shape import Alternation, DropPath, ResidualDropPath, Rule, rewire
+from winze.train import Hardware, Training, fit, fit_side_by_side
+
+SEEDS = range(10)
+RULES: dict[str, Rule | None] = {"standard": None, "droppath": DropPath(), "ours": ResidualDropPath()}
+
+
+def main() -> None:
+    """Measure one device and merge the rows into results/spiral.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--sizes", type=int, nargs="+", default=(6, 32))
+    parser.add_argument("--epochs", type=int, help="2 on a CPU, 20 on a GPU, where capturing the step takes a while")
+    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    epochs = args.epochs or (20 if args.device == "cuda" else 2)
+    rows = []
+    for size in args.sizes:
+        for name, rule in RULES.items():
+            rows.append(row(size, name, rule, args.device, epochs, args.pairs))
+            print(rows[-1], flush=True)
+    print("written", merge("spiral", rows, args.device, args.out, alike="network"))
+
+
+def row(size: int, name: str, rule: Rule | None, device: str, epochs: int, pairs: int) -> dict[str, Any]:
+    """Time ten networks both ways, in turns."""
+    data = spiral(2048)
+    training = Training(epochs=epochs, batch=256, optimizer="adamw", lr=1e-3)
+    how: dict[str, Any] = {"hardware": Hardware(accelerator=device), "progress": False}
+    made = partial(networks, size, rule)
+
+    def together() -> None:
+        nets, alternations = made()
+        fit_side_by_side(nets, data, training, seeds=SEEDS, alternations=alternations, **how)
+
+    def in_turn() -> None:
+        nets, alternations = made()
+        for net, seed, one in zip(nets, SEEDS, alternations or [None] * len(nets), strict=True):
+            fit(net, data, training, seed=seed, alternation=one, **how)
+
+    found = ratio(together, in_turn, device, pairs)
+    steps = epochs * len(data[1]) // training.batch
+    told = {"network": f"winze/spiral{size}x{size}, {name}", "networks": len(SEEDS), "steps": steps}
+    return told | {"speedup": round(1 / found["ratio"], 2)} | found
+
+
+def networks(size: int, rule: Rule | None) -> tuple[list[Any], list[Alternation] | None]:
+    """Ten networks, and the alternations that steer them."""
+    nets = [SpiralMLP(width=size, depth=size) for _ in SEEDS]
+    if rule is None:
+        return nets, None
+    rewired = [rewire(net, rule) for net in nets]
+    staged = [Alternation(net, rows=256, seed=seed) for net, seed in zip(nets, SEEDS, strict=True) if rule.staged]
+    return rewired, staged or None
+
+
+if __name__ == "__main__":
+    main()
