@@ -118,6 +118,17 @@ def test_the_effect_of_a_level_is_its_distance_from_the_claimed_one():
     assert told.effect == pytest.approx(-0.9 / 0.1)
 
 
+@pytest.mark.parametrize("check", [rises, falls])
+def test_equal_values_neither_rise_nor_fall(check):
+    equal = [0.1, 0.1, 0.1]
+    told = judged(check("score", ["a", "b", "c", "d"]), a=equal, b=equal, c=equal, d=equal)
+    assert (told.word, told.estimate) == (NOT_ENOUGH, 0.0)
+
+
+def test_one_seed_gives_a_ratio_no_interval():
+    assert "[" not in judged(share("score", "a", of="b", at_least=0.1), a=[1.0], b=[2.0]).sentence
+
+
 def test_a_share_without_bounds_and_a_slope_of_one_arm_raise():
     with pytest.raises(ValueError, match="at_least= or at_most="):
         share("score", "a", of="b")

@@ -13,6 +13,7 @@ from winze.lab.verdicts import LEAST, NOT_ENOUGH, NOT_RUN, Interval, Region, Ver
 from winze.readings import Readings, ReadingsError
 from winze.report.names import number
 
+ROUNDING = 1e-12  # equal values have no slope, which sums of floats give as 1e-17
 Quantity = Callable[[Readings], float]
 Quantities = Mapping[str, Quantity]
 Runs = Mapping[str, Mapping[int, Readings]]
@@ -96,7 +97,9 @@ class Contrast:
 
     def _judged(self, values: dict[str, dict[int, float]], unread: dict[tuple[str, int], str]) -> Verdict:
         table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
-        per_seed = np.array(self.weights) @ (np.log(table) if self.ratio else table)
+        compared, weights = np.log(table) if self.ratio else table, np.array(self.weights)
+        per_seed = weights @ compared
+        per_seed[np.abs(per_seed) < ROUNDING * (np.abs(weights) @ np.abs(compared))] = 0.0
         interval = student(per_seed.tolist())
         if self.certain:
             worst = float(per_seed.min())
