@@ -4,7 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from winze.recipes.tunnel import no_shortcut
+from winze.lab.counting import layer_count
+from winze.networks import build
+from winze.recipes.tunnel import no_shortcut, shorter
 from winze.recipes.tunnel.settings import CONTINUAL, RESNET, VGG, as_many_steps, quick, shortened
 from winze.shape import NoShortcut
 
@@ -39,3 +41,10 @@ def test_plain_networks_differ_from_resnets_by_the_rule_alone():
                 assert replace(plain, rule=None) == whole
                 assert plain.rule == NoShortcut()
     assert set(no_shortcut.recipe.arms_at("paper")) == {"resnet18", "resnet34", "plain18", "plain34"}
+
+
+def test_shorter_networks_have_as_many_layers_as_their_arms_say():
+    for arm in shorter.recipe.arms:
+        config = shorter.recipe.config("paper", arm)
+        assert arm == f"layers_{layer_count(build(config.network, 10, **config.options))}"
+        assert config.training == CONTINUAL

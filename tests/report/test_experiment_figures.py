@@ -5,6 +5,7 @@ import pytest
 
 from winze.readings import Readings
 from winze.report.curves import Curve, curves
+from winze.report.ladders import Rung, ladder
 from winze.report.maps import distance_map, training_map
 from winze.report.points import Group, points
 from winze.report.scans import UnreadError
@@ -34,6 +35,13 @@ DRAW = {
     "curves": lambda arms, theme="light": curves(arms, theme, lines=[Curve("reset", "reset")], up="accuracy"),
     "points": lambda arms, theme="light": points(arms, theme, groups=GROUPS, what="accuracy"),
     "starts": lambda arms, theme="light": tunnel_starts(arms, theme),
+    "ladder": lambda arms, theme="light": ladder(
+        arms,
+        theme,
+        at={"other": 4, "one_arm": 2},
+        rungs=[Rung("accuracy", {"task 1": ("E1", "task 1")})],
+        across="layers",
+    ),
     "map": lambda arms, theme="light": training_map(arms, theme, measure="weight_change", cap=0.02),
 }
 
@@ -73,6 +81,14 @@ def test_points_show_every_seed_their_mean_and_what_the_paper_told():
     assert drawn["_"] == pytest.approx([0.81])
     assert drawn["D"] == [0.7]
     assert not [line for line in drawing.axes[1].get_lines() if line.get_marker() == "D"]
+
+
+def test_a_ladder_orders_arms_by_what_they_stand_at_and_marks_the_last():
+    axes = DRAW["ladder"](ARMS).axes[0]
+    line = next(line for line in axes.get_lines() if line.get_label() == "task 1")
+    assert list(line.get_xdata()) == [2, 4]
+    assert list(line.get_ydata()) == pytest.approx([0.81, 0.8])
+    assert list(axes.get_lines()[-1].get_ydata()) == pytest.approx([0.8, 0.8])
 
 
 def test_bars_end_at_the_start_of_the_mean_tunnel_and_at_the_last_layer():

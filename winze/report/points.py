@@ -41,7 +41,7 @@ def points(
     whose: str = "the paper's",
 ) -> matplotlib.figure.Figure:
     """Draw a panel for each arm: every seed as a dot, their mean as a bar, and what the paper told as a diamond."""
-    drawn = {arm: runs for arm, runs in arms.items() if any(_values(runs, *one) for g in groups for one in _read(g))}
+    drawn = {arm: runs for arm, runs in arms.items() if any(numbers_of(runs, *one) for g in groups for one in _read(g))}
     if not drawn:
         raise UnreadError(f"no {what} was read")
     with style.use(theme) as colours:
@@ -59,7 +59,7 @@ def _panel(axes: matplotlib.axes.Axes, runs: Sequence[Readings], groups: Sequenc
     for column, group in enumerate(groups):
         for series, (measure, data) in group.series.items():
             spot, x = _spot(groups, column, series)
-            colour, values = colours.scans[spot], _values(runs, measure, data)
+            colour, values = colours.scans[spot], numbers_of(runs, measure, data)
             axes.plot(np.full(len(values), x), values, "o", color=colour, alpha=0.6, markersize=3, mew=0)
             if values:
                 axes.plot(x, np.mean(values), "_", color=colour, markersize=11, mew=2, label=series)
@@ -86,6 +86,7 @@ def _read(group: Group) -> list[tuple[str, str]]:
     return list(group.series.values())
 
 
-def _values(runs: Sequence[Readings], measure: str, data: str) -> list[float]:
+def numbers_of(runs: Sequence[Readings], measure: str, data: str) -> list[float]:
+    """Every run's number of the whole network on some data."""
     rows = [row for one in runs for row in one.rows if row.measure == measure and row.data == data]
     return [row.value for row in rows]

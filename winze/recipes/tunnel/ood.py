@@ -74,10 +74,12 @@ def some(name: str, count: int) -> str:
 TINY_SETS = tuple(some("tinyimagenet100", count) for count in COUNTS)
 CIFAR_SETS = tuple(some("cifar100", count) for count in COUNTS)
 SUBSETS = (*TINY_SETS, *CIFAR_SETS, *DIGITS)
-OF_CLASSES = {some(name, count): f"{count} classes" for name in ("tinyimagenet100", "cifar100") for count in COUNTS} | {
-    name: f"{count} classes" for name, count in zip(DIGITS, (5, 2, 3), strict=True)
+OF_CLASSES = {some(name, count): count for name in ("tinyimagenet100", "cifar100") for count in COUNTS} | dict(
+    zip(DIGITS, (5, 2, 3), strict=True)
+)
+MANY = {"tinyimagenet": "Tiny-ImageNet", TEN_OF_CIFAR100: "CIFAR-100"} | {
+    name: name.replace("_", " ") for name in (*HERE, *ELSEWHERE[:-1])
 }
-MANY = {name: name.replace("_", " ") for name in (*HERE, *ELSEWHERE[:-1])}
 STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": "Tiny-ImageNet stands in for CIFAR-100"}
 
 
@@ -101,12 +103,15 @@ def _without_later_sets(readings: Readings) -> Readings:
     return replace(readings, rows=[row for row in readings.rows if row.data not in later])
 
 
-def _curves(names: Mapping[str, str]) -> list[Curve]:
-    """A line for each other set, and the network's own data in front."""
-    own = Curve("its own data", "probe", dash="--", beside=True)
-    return [own, *(Curve(said, "probe", name, spot) for spot, (name, said) in enumerate(names.items(), 1))]
-
-
+OWN = Curve("its own data", "probe", dash="--", beside=True)
+EACH_SET = [OWN, *(Curve(said, "probe", name, spot) for spot, (name, said) in enumerate(MANY.items(), 1))]
+EACH_COUNT = [
+    OWN,
+    *(
+        Curve(f"{count} classes", "probe", name, 1 + sorted({2, 3, *COUNTS}).index(count))
+        for name, count in OF_CLASSES.items()
+    ),
+]
 gpu = Study(
     "winze/vgg19",
     "cifar10",
@@ -299,14 +304,9 @@ recipe = Recipe(
     measures=("probe", "accuracy", "numerical_rank", "loss"),
     figures={
         "Depth profile": first_other,
-        "Many other sets": partial(
-            curves,
-            lines=_curves({"tinyimagenet": "Tiny-ImageNet", TEN_OF_CIFAR100: "CIFAR-100"} | MANY),
-            up="probe, share of its best layer",
-            shown=of_best,
-        ),
+        "Many other sets": partial(curves, lines=EACH_SET, up="probe, share of its best layer", shown=of_best),
         "Numbers of other classes": partial(
-            curves, lines=_curves(OF_CLASSES), up="probe, share of its best layer", shown=of_best
+            curves, lines=EACH_COUNT, up="probe, share of its best layer", shown=of_best
         ),
     },
 )

@@ -1,0 +1,62 @@
+"""Numbers of whole networks along a setting that orders the arms, such as their number of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from winze.report import style
+from winze.report.by_arm import Arms
+from winze.report.points import numbers_of
+from winze.report.scans import UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
+
+
+@dataclass(frozen=True)
+class Rung:
+    """A panel: what stands at its side, and lines by name, each a measure on some data."""
+
+    up: str
+    lines: Mapping[str, tuple[str, str]]
+
+
+def ladder(
+    arms: Arms, theme: str = "light", *, at: Mapping[str, float], rungs: Sequence[Rung], across: str
+) -> matplotlib.figure.Figure:
+    """Draw panels above each other: a dot a run, a line through the means, and dotted the level of the last arm."""
+    known = {arm: x for arm, x in sorted(at.items(), key=lambda pair: pair[1]) if arms.get(arm)}
+    read = [
+        line for rung in rungs for line in rung.lines.values() if any(numbers_of(arms[arm], *line) for arm in known)
+    ]
+    if not read:
+        raise UnreadError(f"nothing was read along {across}")
+    with style.use(theme) as colours:
+        drawing = style.figure(height=0.7 + 2.3 * len(rungs))
+        grid = drawing.subplots(len(rungs), 1, sharex=True, squeeze=False)[:, 0]
+        for axes, rung in zip(grid, rungs, strict=True):
+            for spot, (name, line) in enumerate(rung.lines.items()):
+                _line(axes, name, {x: numbers_of(arms[arm], *line) for arm, x in known.items()}, spot, colours)
+            axes.set_ylabel(rung.up)
+        grid[-1].set_xticks(list(known.values()))
+        grid[-1].set_xlabel(across)
+        style.legend(drawing)
+        return drawing
+
+
+def _line(
+    axes: matplotlib.axes.Axes, name: str, values: Mapping[float, Sequence[float]], spot: int, colours: style.Theme
+) -> None:
+    means = {x: float(np.mean(seen)) for x, seen in values.items() if seen}
+    if not means:
+        return
+    colour = colours.scans[spot]
+    for x, seen in values.items():
+        axes.plot([x] * len(seen), seen, ".", color=colour, alpha=0.5, markersize=4)
+    axes.plot(list(means), list(means.values()), marker=style.MARKERS[spot], color=colour, label=name)
+    axes.axhline(means[max(means)], color=colour, lw=1, ls=":")
