@@ -49,6 +49,25 @@ def test_every_optimizer_lowers_the_loss(optimizer):
     assert history.losses[-1] < 0.9 * history.losses[0]
 
 
+@pytest.mark.parametrize("optimizer", ["sgd", "adamw", "lars"])
+def test_weights_may_learn_at_a_share_of_the_rate(optimizer):
+    """One step from the same start moves a weight by so much less; the first glob that fits counts."""
+    plain, shared, before = small(), small(), small().state_dict()
+    settings = {"epochs": 1, "batch": 40, "optimizer": optimizer, "lr": 0.01}
+    trained(plain, **settings)
+    trained(shared, **settings, rates=(("5.*", 0.25), ("5.bias", 9.0), ("1.bias", 0.0)))
+    moved = [{name: net.state_dict()[name] - before[name] for name in before} for net in (plain, shared)]
+    for name, share in {"5.weight": 0.25, "5.bias": 0.25, "1.weight": 1.0, "1.bias": 0.0}.items():
+        torch.testing.assert_close(moved[1][name], share * moved[0][name], rtol=1e-4, atol=1e-8)
+
+
+def test_a_rate_of_a_weight_that_is_not_there_is_named():
+    with pytest.raises(ValueError, match=r"rates: no weight of Sequential is called 'head.\*'; there is '1.weight'"):
+        trained(rates=(("head.*", 0.1),))
+    with pytest.raises(ValueError, match="rates multiply the rate by 0 or more"):
+        Training(1, rates=(("*", -1.0),))
+
+
 def test_weight_decay_can_spare_biases_and_norms():
     """A loss of zero gradient leaves decay alone to move the weights."""
 

@@ -165,6 +165,7 @@ def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
     [
         ({"optimizer": "lars"}, "lars"),
         ({"decay_vectors": False}, "decay_vectors"),
+        ({"rates": (("*", 0.5),)}, "rates"),
         ({"precision": "16-mixed"}, "16-mixed"),
         ({"augment": (winze.data.Flip(),)}, "augmented"),
         ({"repeat": 2}, "repeated"),

@@ -63,6 +63,8 @@ class Training:
     momentum: float = 0.0
     """of SGD and LARS"""
     nesterov: bool = False
+    rates: tuple[tuple[str, float], ...] = ()
+    """globs on names of weights, each with what the rate is multiplied by there; the first that fits counts"""
     betas: tuple[float, float] = (0.9, 0.999)
     """of the Adam family"""
     weight_decay: float = 0.0
@@ -109,6 +111,8 @@ class Training:
         for name in ("evaluate_every", "checkpoint_every", "repeat"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if any(share < 0 for _, share in self.rates):
+            raise ValueError(f"rates multiply the rate by 0 or more, got {self.rates}")
         if not 0 <= self.smoothing < 1:
             raise ValueError(f"smoothing must lie in [0, 1), got {self.smoothing}")
         if self.ema is not None and not 0 <= self.ema < 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 import torch
@@ -20,7 +21,10 @@ def make_optimizer(net: nn.Module, training: Training, device: torch.device) -> 
     """
     groups = _groups(net, training)
     name, fused = training.optimizer, device.type == "cuda"
-    lr: Any = torch.tensor(training.lr, device=device) if fused and name in CAPTURABLE else training.lr
+    held = fused and name in CAPTURABLE
+    lr: Any = torch.tensor(training.lr, device=device) if held else training.lr
+    for group in groups:  # each with a rate of its own, in memory of its own
+        group["lr"] = lr.clone() if held else lr
     if name == "sgd":
         return torch.optim.SGD(groups, lr, training.momentum, nesterov=training.nesterov, fused=fused or None)
     if name == "adam":
@@ -38,20 +42,31 @@ def make_optimizer(net: nn.Module, training: Training, device: torch.device) -> 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
     """Give every group this step's rate, into the same memory where the rate is a tensor."""
     for group in optimizer.param_groups:
+        own = rate * group["share"]
         if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
+            group["lr"].fill_(own)
         else:
-            group["lr"] = rate
+            group["lr"] = own
 
 
 def _groups(net: nn.Module, training: Training) -> list[dict[str, Any]]:
-    learning = [p for p in net.parameters() if p.requires_grad]
-    if not learning:
+    """Weights that share a weight decay and a share of the rate."""
+    shares = _shares(net, training)
+    found: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, weight in net.named_parameters():
+        if weight.requires_grad:
+            decay = training.weight_decay if training.decay_vectors or weight.ndim > 1 else 0.0
+            found.setdefault((decay, shares[name]), []).append(weight)
+    if not found:
         raise ValueError(f"{type(net).__name__} has no parameter to train")
-    if training.decay_vectors:
-        return [{"params": learning, "weight_decay": training.weight_decay}]
-    groups = [
-        {"params": [p for p in learning if p.ndim > 1], "weight_decay": training.weight_decay},
-        {"params": [p for p in learning if p.ndim <= 1], "weight_decay": 0.0},
-    ]
-    return [group for group in groups if group["params"]]
+    return [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in found.items()]
+
+
+def _shares(net: nn.Module, training: Training) -> dict[str, float]:
+    """What each weight's rate is multiplied by."""
+    names = [name for name, _ in net.named_parameters()]
+    for glob, _ in training.rates:
+        if not any(fnmatchcase(name, glob) for name in names):
+            raise ValueError(f"rates: no weight of {type(net).__name__} is called {glob!r}; there is {names[0]!r}")
+    first = {name: [share for glob, share in training.rates if fnmatchcase(name, glob)][:1] for name in names}
+    return {name: share[0] if share else 1.0 for name, share in first.items()}
