@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 import pytest
+import torch
 
 from winze.lab.counting import layer_count
+from winze.lab.crossing import layer_of_each
 from winze.networks import build
-from winze.recipes.tunnel import no_shortcut, shorter
+from winze.recipes.tunnel import no_shortcut, rules, shorter
 from winze.recipes.tunnel.settings import CONTINUAL, RESNET, VGG, as_many_steps, quick, shortened
 from winze.shape import NoShortcut
+from winze.train.optimizers import make_optimizer
 
 
 @pytest.mark.parametrize(("training", "epochs"), [(VGG, 30), (RESNET, 40), (VGG, 320)])
@@ -48,3 +51,21 @@ def test_shorter_networks_have_as_many_layers_as_their_arms_say():
         config = shorter.recipe.config("paper", arm)
         assert arm == f"layers_{layer_count(build(config.network, 10, **config.options))}"
         assert config.training == CONTINUAL
+
+
+def test_slow_layers_are_all_of_the_tunnel_and_nothing_else():
+    config = rules.recipe.config("paper", "vgg_slow")
+    net = build(config.network, 10, **config.options)
+    groups = make_optimizer(net, config.training, torch.device("cpu")).param_groups
+    names = {id(weight): name for name, weight in net.named_parameters()}
+    slow = {names[id(weight)] for group in groups if group["share"] == 0.1 for weight in group["params"]}
+    layers = layer_of_each(net)
+    assert slow == {name for name, _ in net.named_parameters() if 8 < layers[name] < 19}
+    assert replace(config.training, rates=()) == rules.recipe.config("paper", "vgg").training
+
+
+def test_arms_of_one_network_differ_by_their_rule_alone():
+    for scale in ("cpu", "gpu", "paper"):
+        plain = rules.recipe.config(scale, "resnet")
+        for arm, rule in rules.RULES.items():
+            assert rules.recipe.config(scale, arm) == replace(plain, rule=rule)
