@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from functools import partial
 from html import escape
 from pathlib import Path
 
@@ -72,10 +71,12 @@ def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
             continue
         folder = file.with_name(f"{file.stem}_figures")
         folder.mkdir(parents=True, exist_ok=True)
-        for kind in ("svg", "png"):
-            style.save(drawing, folder / f"{name.lower()}.{kind}")
+        light = {kind: style.rendered(drawing, kind) for kind in ("svg", "png")}
+        for kind, body in light.items():
+            (folder / f"{name.lower()}.{kind}").write_bytes(body)
+        dark = style.rendered(draw(arms, "dark"))
         said = f"{title} of {', '.join(arms)}; the numbers are in the table below"
-        made.append(section(name.lower(), title, picture(partial(draw, arms), said)))
+        made.append(section(name.lower(), title, picture(light["svg"], dark, said)))
     return made
 
 

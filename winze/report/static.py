@@ -5,18 +5,13 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from winze.files import write_atomically
-from winze.report import style
 from winze.report.sections import Section, section
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 __all__ = ["Section", "picture", "section", "write_static"]
 
@@ -38,12 +33,11 @@ def write_static(path: str | os.PathLike[str], title: str, subtitle: str, sectio
     return target
 
 
-def picture(draw: Callable[[str], matplotlib.figure.Figure], said: str) -> str:
-    """A figure in light and dark, each shown to those who ask for it; `said` is what it shows, in words."""
-    light, dark = (_data(style.rendered(draw(theme))) for theme in ("light", "dark"))
+def picture(light: bytes, dark: bytes, said: str) -> str:
+    """A figure as SVG in light and dark, each shown to those who ask for it; `said` is what it shows, in words."""
     return (
-        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{dark}">'
-        f'<img src="{light}" alt="{escape(said)}"></picture>'
+        f'<picture><source media="(prefers-color-scheme: dark)" srcset="{_data(dark)}">'
+        f'<img src="{_data(light)}" alt="{escape(said)}"></picture>'
     )
 
 
