@@ -6,6 +6,7 @@ import pytest
 from winze.lab import Claim, Recipe, Scale, at_least
 from winze.lab.finals import finals
 from winze.lab.members import apart, together
+from winze.lab.packing import packed, unpacked
 from winze.lab.perform import perform
 from winze.lab.quantities import OverLooks, Whole
 from winze.lab.results import add, finished, load, readings_of
@@ -79,6 +80,19 @@ def test_each_network_of_a_run_is_judged_as_a_seed_from_the_folder_and_from_resu
     assert told.values["plain"] == pytest.approx({0: 0, 1: 0.1, 2: 0.2, 10: 1, 11: 1.1, 12: 1.2})
     assert RECIPE.verdicts("cpu", kept) == RECIPE.verdicts("cpu", found)
     assert finals(folders[1], RECIPE.quantities)["score"] == pytest.approx(1.1)
+
+
+def test_equal_curves_of_several_networks_are_told_once_in_results():
+    whole = together({number: one(number / 7) for number in (3, 4, 12)})
+    whole.add("shared", 5.0, split="test")
+    whole.add("odd", 1.0, split="test#4", note="alone")
+    told = packed(whole)
+    assert [(row["measure"], row.get("members")) for row in told["rows"]] == [
+        ("score", [3, 4, 12]), ("rank", [3, 4, 12]), ("shared", None), ("odd", [4]),
+    ]  # fmt: skip
+    again = unpacked(told)
+    assert sorted(map(repr, again.rows)) == sorted(map(repr, whole.rows))
+    assert repr(apart(0, again)[12].rows) == repr(apart(0, whole)[12].rows)
 
 
 def test_a_number_over_looks_takes_those_after_the_start():

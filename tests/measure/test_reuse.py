@@ -134,15 +134,25 @@ def test_recurring_maps_are_what_the_sentence_says(seed: int) -> None:
             best = [
                 max(abs(np.corrcoef(places[last][:, node], other)[0, 1]) for other in places[k].T) for k in range(last)
             ]
-            told.append(any(best[i] > 0.6 >= best[k] for k in range(1, last) for i in range(k)))
+            told.append(any(best[i] > 0.6 and best[k] < 0.5 for k in range(1, last) for i in range(k)))
     assert 0 < np.mean(told) < 1
-    found = measure.recurring_maps([torch.from_numpy(place) for place in places], above=0.6)
+    found = measure.recurring_maps([torch.from_numpy(place) for place in places], above=0.6, below=0.5)
     assert found == pytest.approx(np.mean(told))
 
 
-def test_two_places_cannot_recur() -> None:
+def test_a_map_that_wavers_about_a_bound_does_not_recur() -> None:
+    a, b = torch.linalg.qr(torch.randn(60, 2).double())[0].T[:, :, None]
+    a, b = a - a.mean(), b - b.mean()
+    near = 0.92 * a / a.norm() + 0.39 * b / b.norm()
+    assert measure.recurring_maps([a, near, a]) == 0
+    assert measure.recurring_maps([a, near, a], below=0.95) == 1
+
+
+def test_two_places_cannot_recur_nor_bounds_cross() -> None:
     with pytest.raises(ValueError, match="at least 3 places"):
         measure.recurring_maps([features(9, 2), features(9, 2)])
+    with pytest.raises(ValueError, match="must not be higher"):
+        measure.recurring_maps([features(9, 2)] * 3, above=0.5)
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])

@@ -1,6 +1,7 @@
 """Readings as compact JSON: the rows of one curve as one list, arrays as compressed bytes.
 
-Of a row's interval nothing is kept: the value and its number of samples say it.
+Of a row's interval nothing is kept: the value and its number of samples say it. Curves of several networks of one run
+that differ in values alone share what is told of them.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from winze.lab.members import MARK
 from winze.readings import Array, Readings, Row
 
 CONVENTIONS = ("data", "ood", "network", "pool", "probe", "samples", "layers", "layer_count", "not_run", "notes")
@@ -34,7 +36,7 @@ def packed(readings: Readings, measures: Iterable[str] = (EVERYTHING,)) -> dict[
     made = {
         "conventions": {name: readings.conventions[name] for name in CONVENTIONS if name in readings.conventions},
         "places": [list(spot) for spot in spots],
-        "rows": [dict(zip(GROUP, key, strict=True)) | _curve(group, spots) for key, group in groups.items()],
+        "rows": _merged([dict(zip(GROUP, key, strict=True)) | _curve(group, spots) for key, group in groups.items()]),
         "arrays": {name: _bytes(array) for name, array in readings.arrays.items() if _matches(name, named)},
     }
     return json.loads(json.dumps(made, allow_nan=False))
@@ -44,7 +46,7 @@ def unpacked(told: dict[str, Any]) -> Readings:
     """Readings again from what `packed` made of them; intervals are NaN."""
     readings = Readings(conventions=dict(told["conventions"]))
     spots = told["places"]
-    for group in told["rows"]:
+    for group in (one for several in told["rows"] for one in _single(several)):
         shared = {name: group[name] for name in GROUP}
         for spot, value in zip(group["at"], group["values"], strict=True):
             place, index, total = spots[spot]
@@ -83,6 +85,30 @@ def _curve(group: list[Row], spots: list[tuple[Any, ...]]) -> dict[str, Any]:
     at = [spots.index((row.place, row.index, row.total)) for row in group]
     notes = {str(spot): row.note for spot, row in zip(at, group, strict=True) if row.note}
     return {"at": at, "values": [_number(row.value) for row in group]} | ({"notes": notes} if notes else {})
+
+
+def _merged(curves: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The curves of several networks of a run as one, with a list of values for each of its `members`."""
+    found: dict[str, dict[str, Any]] = {}
+    for curve in curves:
+        mark = MARK.fullmatch(curve["split"])
+        shared = {name: part for name, part in curve.items() if name != "values"}
+        if mark is None:
+            found[json.dumps(shared)] = curve
+            continue
+        shared |= {"split": mark[1], "members": [], "values": []}
+        one = found.setdefault(json.dumps(shared), shared)
+        one["members"].append(int(mark[2]))
+        one["values"].append(curve["values"])
+    return list(found.values())
+
+
+def _single(curve: dict[str, Any]) -> list[dict[str, Any]]:
+    """The curves that `_merged` put together."""
+    if "members" not in curve:
+        return [curve]
+    own = zip(curve["members"], curve["values"], strict=True)
+    return [curve | {"split": f"{curve['split']}#{number}", "values": values} for number, values in own]
 
 
 def _number(value: float) -> float | int | str:

@@ -5,7 +5,7 @@ with a `note` (`Value`); input that makes no sense raises ValueError.
 """
 
 from winze.measure.alignment import Alignment, alignment, alignment_of
-from winze.measure.alike import ALIKE, AlikeNodes, alike_nodes, recurring_maps
+from winze.measure.alike import ALIKE, DIFFERENT, AlikeNodes, alike_nodes, recurring_maps
 from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
 from winze.measure.class_means import ClassMeans
@@ -49,6 +49,7 @@ from winze.measure.weight_change import weight_change
 __all__ = [
     "ALIKE",
     "CKA",
+    "DIFFERENT",
     "PENALTIES",
     "Alignment",
     "AlikeNodes",

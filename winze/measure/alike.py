@@ -12,7 +12,7 @@ from torch import Tensor
 from winze.measure.centre import Features, centred, detached
 from winze.measure.value import CONSTANT, Value, missing
 
-ALIKE = 0.95
+ALIKE, DIFFERENT = 0.95, 0.8
 
 
 class AlikeNodes(NamedTuple):
@@ -42,23 +42,26 @@ def alike_nodes(features: Features, above: float = ALIKE) -> AlikeNodes:
 
 
 @detached
-def recurring_maps(places: Sequence[Features], above: float = ALIKE) -> Value:
-    """Give the share of node maps that are seen again: some place before shows the like, and one between does not.
+def recurring_maps(places: Sequence[Features], above: float = ALIKE, below: float = DIFFERENT) -> Value:
+    """Give the share of node maps that are seen again: a place before shows the like, and one between nothing near it.
 
-        [ ∃ i < k < l :  s_i > above ≥ s_k ],   s_k = max_m |corr(h_l[n], h_k[m])|,   over all nodes n of places l ≥ 2
+        [ ∃ i < k < l :  s_i > above,  s_k < below ],   s_k = max_m |corr(h_l[n], h_k[m])|,   over nodes n of all l ≥ 2
 
-    Constant nodes show nothing: they are not counted, and resemble nothing.
+    Between the two bounds a map is neither alike nor different, or one that wavers about a single bound would recur all
+    the time. Constant nodes show nothing: they are not counted, and resemble nothing.
     """
     if len(places) < 3:
         raise ValueError(f"want at least 3 places, got {len(places)}")
+    if below > above:
+        raise ValueError(f"below, {below}, must not be higher than above, {above}")
     maps = [_maps(features, f"place {index}") for index, features in enumerate(places)]
     seen, total = 0, 0
     for place in range(2, len(maps)):
         if not maps[place].shape[1]:
             continue
-        alike = torch.stack([_best(maps[place], earlier) for earlier in maps[:place]]) > above
-        before = alike.cumsum(0) > 0
-        seen += int((before[:-1] & ~alike[1:]).any(0).sum())
+        best = torch.stack([_best(maps[place], earlier) for earlier in maps[:place]])
+        before = (best > above).cumsum(0) > 0
+        seen += int((before[:-1] & (best[1:] < below)).any(0).sum())
         total += maps[place].shape[1]
     return Value(seen / total) if total else missing(CONSTANT)
 

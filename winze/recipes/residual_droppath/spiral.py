@@ -24,10 +24,18 @@ from winze.data import load
 from winze.lab import Claim, Recipe, Scale, at_least, higher
 from winze.lab.bench import Bench, seed_all
 from winze.lab.members import together
-from winze.lab.quantities import Over, OverLooks, Whole, last
+from winze.lab.quantities import OverLooks, Whole, last
 from winze.networks import SpiralMLP, build, describe
 from winze.readings import Readings
-from winze.recipes.residual_droppath.spiral_reading import between, each_place, knowledge, pictures, scatter, tables
+from winze.recipes.residual_droppath.spiral_reading import (
+    between,
+    each_place,
+    knowledge,
+    pictures,
+    recurring,
+    scatter,
+    tables,
+)
 from winze.report.blocks import block_diagrams
 from winze.report.by_arm import depth_by_arm
 from winze.report.distance_maps import distance_maps
@@ -54,7 +62,8 @@ OURS = "the paper shows pictures: the number and its bound are ours"
 class Spirals:
     """Networks of one make that learn the spiral side by side: how many, and after which epochs they are read.
 
-    Of ten a run, run 0 has the networks 0 to 9, run 1 those from 10 to 19. The last epoch is always read.
+    Of ten a run, run 0 has the networks 0 to 9, run 1 those from 10 to 19. The last epoch is always read. With `drawn`
+    what the maps of the first one are drawn from is kept.
     """
 
     network: str
@@ -62,6 +71,7 @@ class Spirals:
     rule: Rule | None = None
     side_by_side: int = 10
     looks: tuple[int, ...] = ()
+    drawn: bool = True
     limit: int | None = None
 
 
@@ -104,17 +114,17 @@ def work(config: Spirals, bench: Bench) -> None:
     if not bench.writes:
         return
     found = {number: Readings(conventions={"data": "spiral", "network": config.network}) for number in numbers}
-    end = max(looks.weights)
+    first, end = numbers[0], max(looks.weights)
     for step, weights in sorted(looks.weights.items()):
         for (number, net), own in zip(nets.items(), weights, strict=True):
             spread(own, net.eval())
-            found[number].rows += knowledge(net, data.test, step) + between(net, step)
-            if number == numbers[0]:
-                found[number].arrays |= pictures(net, step)
+            found[number].rows += recurring(net, step)
+        if config.drawn:
+            found[first].arrays |= pictures(nets[first], step)
     for number, net in nets.items():
-        found[number].rows += each_place(net, end)
+        found[number].rows += knowledge(net, data.test, end) + between(net, end) + each_place(net, end)
         bench.keep(net, spec, f"net-{number}")
-    found[numbers[0]].arrays |= tables(nets[numbers[0]]) | scatter(data.train)
+    found[first].arrays |= tables(nets[first]) | (scatter(data.train) if config.drawn else {})
     bench.readings.extend(together(found))
 
 
@@ -194,13 +204,13 @@ def _seen(text: str, quantity: str, arm: str, least: float, paper: str) -> Claim
 
 
 ARMS: dict[str, dict[str, Any]] = {
-    f"{size}_{short}": {"network": f"winze/spiral{size}", "rule": rule}
+    f"{size}_{short}": {"network": f"winze/spiral{size}", "rule": rule, "drawn": short in ("standard", "ours")}
     for size in (SMALL, DEEP)
     for short, rule in RULES.items()
 }
 PAPER = Training(epochs=1000, batch=256, optimizer="adamw", lr=0.1, checkpoint_every=50)
 WHOLE = Spirals(f"winze/spiral{SMALL}", PAPER)
-LOOKS = (1, 10, 100)
+LOOKS = (1, 30)
 
 
 def _deep(**fields: Any) -> dict[str, dict[str, Any]]:
@@ -217,13 +227,13 @@ recipe = Recipe(
     arms=ARMS,
     scales={
         "smoke": Scale(
-            replace(WHOLE, training=replace(PAPER, epochs=2, lr=0.01), side_by_side=2, looks=(0,), limit=1024),
+            replace(WHOLE, training=replace(PAPER, epochs=2, lr=0.01), side_by_side=2, limit=1024),
             seeds=(0,),
             arms=tuple(f"{SMALL}_{short}" for short in NAMES),
             departures=("2 epochs on 1024 points at a rate of .01", "2 networks an arm, 6 layers of 6 nodes only"),
         ),
         "cpu": Scale(
-            replace(WHOLE, training=replace(PAPER, epochs=30, lr=0.01, checkpoint_every=5), looks=(1, 3, 10)),
+            replace(WHOLE, training=replace(PAPER, epochs=30, lr=0.01, checkpoint_every=5), looks=(1, 5)),
             seeds=(0,),
             changes=_deep(**{"training.epochs": 10, "training.lr": 1e-3, "looks": ()}),
             departures=(
@@ -242,10 +252,11 @@ recipe = Recipe(
     quantities={
         "accuracy": Whole("accuracy"),
         "lost": Whole("lost"),
+        **{f"recurring_maps{reading}": Whole(f"recurring_maps{reading}") for reading in READINGS},
         **{
             f"{name}{reading}": Whole(f"{name}{reading}")
+            for name in ("feature_reuse", "non_monotonicity")
             for reading in ("", "_normalised", "_branches")
-            for name in ("feature_reuse", "non_monotonicity", "recurring_maps")
         },
         **{
             f"recurring_through_training{reading}": OverLooks(f"recurring_maps{reading}", np.min)
@@ -253,7 +264,7 @@ recipe = Recipe(
         },
         "input_kept": last("input_reconstruction"),
         "input_alike": last("cka_to_input"),
-        "alike_nodes": Over("alike_share", np.nanmean),
+        "alike_nodes": Whole("alike_share"),
         "node_groups_at_the_end": last("alike_groups"),
     },
     claims=claims(),
@@ -264,7 +275,7 @@ recipe = Recipe(
         "what is claimed from pictures is judged by numbers on a grid of 50 x 50 points, whose bounds are ours",
     ),
     measures=(
-        "accuracy", "loss", "lost", "feature_reuse*", "non_monotonicity*", "recurring_maps*", "cka_to_input",
+        "accuracy", "lost", "feature_reuse*", "non_monotonicity*", "recurring_maps*", "cka_to_input",
         "input_reconstruction", "alike_*", "maps*", "weights*", "points*", "distances*",
     ),
     figures={

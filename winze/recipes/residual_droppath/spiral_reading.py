@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -18,7 +20,7 @@ from winze.readings import Array, Readings, Row
 from winze.train.evaluate import judge
 
 SIDE = 50  # points along each side of the grid on which maps are read
-DRAWN = 25  # points along each side of a map that is kept for figures
+DRAWN, SHADES = 20, 36  # points along each side of a map that is kept for figures, and its shades
 ROWS, COLUMNS = 6, 9  # the most nodes and layers that a figure shows
 SHOWN = 400  # training points in a picture
 GUESS = math.log(2)  # the loss of a network that knows nothing
@@ -50,10 +52,16 @@ def knowledge(net: SpiralMLP, test: tuple[Tensor, Tensor], step: int) -> list[Ro
     """How much it knows; it is lost where its loss is no number, or higher than that of guessing."""
     told = judge(net, [test])
     readings = Readings()
-    values = {"accuracy": told["accuracy"], "loss": told["test_loss"], "lost": not told["test_loss"] <= GUESS}
-    for name, value in values.items():
+    for name, value in {"accuracy": told["accuracy"], "lost": not told["test_loss"] <= GUESS}.items():
         readings.add(name, _short(value), data=DATA, split="test", step=step, n=len(test[1]))
     return readings.rows
+
+
+def recurring(net: SpiralMLP, step: int) -> list[Row]:
+    """How many maps of streams and of branches are seen again."""
+    seen = streams(net, grid())
+    values = {name: _read(measure.recurring_maps, of) for name, of in (("", seen), ("_branches", branches(seen)))}
+    return _rows({f"recurring_maps{name}": value for name, value in values.items()}, step)
 
 
 def between(net: SpiralMLP, step: int) -> list[Row]:
@@ -62,11 +70,10 @@ def between(net: SpiralMLP, step: int) -> list[Row]:
     read = {"": seen, "_normalised": [_normalised(one) for one in seen], "_branches": branches(seen)}
     values: dict[str, Value] = {}
     for name, places in read.items():
-        values |= {f"{what}{name}": value for what, value in _reuse(places).items()}
-    readings = Readings()
-    for name, value in values.items():
-        readings.add(name, _short(value), data=DATA, split="grid", step=step, n=SIDE**2, note=value.note)
-    return readings.rows
+        values[f"feature_reuse{name}"] = _read(lambda of: measure.feature_reuse(measure.distances(of)), places)
+        values[f"non_monotonicity{name}"] = _read(lambda of: measure.non_monotonicity(measure.distances(of)), places)
+    values["alike_share"] = _read(lambda of: Value(fmean(measure.alike_nodes(one).share for one in of)), seen)
+    return _rows(values, step)
 
 
 def each_place(net: SpiralMLP, step: int) -> list[Row]:
@@ -92,10 +99,10 @@ def pictures(net: SpiralMLP, step: int) -> dict[str, Array]:
     layers, nodes = _some(len(seen), COLUMNS), _some(seen[0].shape[1], ROWS)
     maps = torch.stack([seen[layer][:, nodes].T for layer in layers]).view(len(layers), len(nodes), DRAWN, DRAWN)
     low, high = maps.amin((2, 3), keepdim=True), maps.amax((2, 3), keepdim=True)
-    shades = ((maps - low) / (high - low).clamp(min=1e-12) * 255).nan_to_num().round().to(torch.uint8)
+    shades = ((maps - low) / (high - low).clamp(min=1e-12)).nan_to_num().mul(SHADES - 1).round()
     inner = [_weight(net, layer)[nodes][:, nodes] for layer in layers if layer]
     return {
-        f"maps/{step}": shades.numpy(),
+        f"maps/{step}": (shades * 255 / (SHADES - 1)).to(torch.uint8).numpy(),
         f"weights/{step}": torch.stack(inner).detach().half().numpy(),
         f"weights_in/{step}": net.input.weight[nodes].detach().half().numpy(),
         "maps_layers": np.array(layers, dtype=np.int16),
@@ -107,7 +114,7 @@ def tables(net: SpiralMLP) -> dict[str, Array]:
     """The distances between all streams on the grid, h_0 included, and between all branches."""
     seen = streams(net, grid())
     found = {"distances": measure.distances(seen), "distances_branches": measure.distances(branches(seen))}
-    return {name: table.float().numpy() for name, table in found.items()}
+    return {name: table.half().numpy() for name, table in found.items()}
 
 
 def scatter(train: tuple[Tensor, Tensor]) -> dict[str, Array]:
@@ -116,27 +123,24 @@ def scatter(train: tuple[Tensor, Tensor]) -> dict[str, Array]:
     return {"points": points.half().numpy(), "points_labels": labels.to(torch.uint8).numpy()}
 
 
-def _reuse(places: list[Tensor]) -> dict[str, Value]:
-    if not _finite(places):
-        return dict.fromkeys(("feature_reuse", "non_monotonicity", "recurring_maps"), LOST)
-    apart = measure.distances(places)
+def _kept(features: Tensor, points: Tensor) -> dict[str, Value]:
     return {
-        "feature_reuse": measure.feature_reuse(apart),
-        "non_monotonicity": measure.non_monotonicity(apart),
-        "recurring_maps": measure.recurring_maps(places),
+        "cka_to_input": _read(lambda of: measure.linear_cka(of[0], points), [features]),
+        "input_reconstruction": _read(lambda of: measure.linear_reconstruction(of[0], points), [features]),
+        "alike_groups": _read(lambda of: measure.alike_nodes(of[0]).groups, [features]),
     }
 
 
-def _kept(features: Tensor, points: Tensor) -> dict[str, Value]:
-    names = ("cka_to_input", "input_reconstruction", "alike_pairs", "alike_share", "alike_groups")
-    if not _finite([features]):
-        return dict.fromkeys(names, LOST)
-    kept = measure.linear_cka(features, points), measure.linear_reconstruction(features, points)
-    return dict(zip(names, (*kept, *measure.alike_nodes(features)), strict=True))
+def _read(number: Callable[[list[Tensor]], Value], places: list[Tensor]) -> Value:
+    """A number of some places, where their features are numbers themselves."""
+    return number(places) if all(bool(torch.isfinite(one).all()) for one in places) else LOST
 
 
-def _finite(places: list[Tensor]) -> bool:
-    return all(bool(torch.isfinite(one).all()) for one in places)
+def _rows(values: dict[str, Value], step: int) -> list[Row]:
+    readings = Readings()
+    for name, value in values.items():
+        readings.add(name, _short(value), data=DATA, split="grid", step=step, n=SIDE**2, note=value.note)
+    return readings.rows
 
 
 def _weight(net: SpiralMLP, layer: int) -> Tensor:
@@ -156,5 +160,5 @@ def _some(count: int, most: int) -> list[int]:
 
 
 def _short(value: float) -> float:
-    """Six digits: results/ keeps many such numbers."""
-    return float(f"{value:.6g}")
+    """Four digits: results/ keeps many such numbers."""
+    return float(f"{value:.4g}")
