@@ -40,6 +40,8 @@ class Row:
     up: str
     data: str | None = None
     logarithmic: bool = False
+    output: bool = True
+    """show the output layer too"""
 
 
 def said(arm: str) -> tuple[str, str]:
@@ -48,7 +50,7 @@ def said(arm: str) -> tuple[str, str]:
     known = NETWORKS.get(network, "")
     if rest[1:].isdigit():
         return known, f"T = {rest[1:]}"
-    return (known, "T = norm of logits") if known and rest == "norm" else ("", arm.replace("_", " "))
+    return (known, "T = norm") if known and rest == "norm" else ("", arm.replace("_", " "))
 
 
 def over_depth(
@@ -59,6 +61,8 @@ def over_depth(
     `ends` adds the ranks before training and the highest that are possible.
     """
     panels = _panels(arms, rows[0].measure)
+    several = any(len(facts.others(run)) > 1 for runs in arms.values() for run in runs)
+    rows = [row for row in rows if row.data != LAST or several]
     with style.use(theme) as colours:
         wide = 4.4 if len(panels) > 1 else style.WIDE
         drawing = style.figure(wide * len(panels), 0.7 + 2.5 * len(rows))
@@ -72,7 +76,7 @@ def over_depth(
                 _finish(axes, row)
             grid[0, column].set_title(network)
             grid[-1, column].set_xlabel("layer")
-        style.legend(drawing, columns=4 if len(panels) == 1 else 8)
+        style.legend(drawing, columns=4 if ends and len(panels) == 1 else 5 if len(panels) == 1 else 8)
         return drawing
 
 
@@ -93,7 +97,7 @@ def logits_over_training(arms: Arms, theme: str = "light") -> matplotlib.figure.
             axes.yaxis.set_major_formatter(style.power_of_ten)
             axes.yaxis.set_minor_formatter("")
         row[0].set_ylabel("norm of the logits")
-        style.legend(drawing, columns=4 if len(panels) == 1 else 8)
+        style.legend(drawing, columns=5 if len(panels) == 1 else 8)
         return drawing
 
 
@@ -132,7 +136,9 @@ def _curve(axes: matplotlib.axes.Axes, runs: Sequence[Readings], row: Row, look:
         data = None if row.data is None else others[0 if row.data == FIRST else -1]
         curves.append(facts.column(run, row.measure, data))
     if curves and not np.isnan(curves).all():
-        _line(axes, np.array(list(layer_numbers(runs[0]).values())), np.array(curves), look)
+        numbers = np.array(list(layer_numbers(runs[0]).values()))
+        shown = numbers < np.inf if row.output else numbers < runs[0].conventions["layer_count"]
+        _line(axes, numbers[shown], np.array(curves)[:, shown], look)
 
 
 def _line(axes: matplotlib.axes.Axes, x: Array, values: Array, look: dict[str, Any]) -> None:
@@ -166,7 +172,7 @@ OVER_DEPTH: dict[str, Draw] = {
         over_depth,
         rows=[
             Row("sample_norm", "norm of the features", logarithmic=True),
-            Row("weight_norm", "norm of the weights"),
+            Row("weight_norm", "norm of the weights", output=False),
         ],
     ),
     "Probes over depth": partial(

@@ -20,7 +20,7 @@ PREFIX = "alignment/"
 def alignment_maps(
     runs: Mapping[str, Sequence[Readings]], theme: str = "light", *, arms: Mapping[str, str]
 ) -> matplotlib.figure.Figure:
-    """Draw the alignment of four layers with their inputs, a row an arm and a step; the mean over seeds.
+    """Draw the alignment of four layers with their inputs in the first run, a row an arm and a step.
 
     A bright diagonal: the layer reads first what its input has most of.
     """
@@ -32,13 +32,13 @@ def alignment_maps(
     ]
     if not rows:
         raise UnreadError(f"no alignment of {', '.join(arms)} was read")
-    count = len(rows[0][1])
+    count, most = len(rows[0][1]), float(np.ceil(10 * max(maps.max() for _, maps in rows)) / 10)
     with style.use(theme) as colours:
         drawing = style.figure(1.75 * count + 1.1, 1.75 * len(rows) + 0.5)
         grid = drawing.subplots(len(rows), count, squeeze=False)
         for row, (said, maps) in zip(grid, rows, strict=True):
             for axes, one in zip(row, maps, strict=True):
-                image = axes.imshow(one / 255, vmin=0, vmax=1, cmap="viridis")
+                image = axes.imshow(one, vmin=0, vmax=most, cmap="viridis")
                 axes.grid(False)
                 axes.set(xticks=[], yticks=[])
             row[0].set_ylabel(said, color=colours.ink, fontsize=8)
@@ -55,11 +55,11 @@ def drawn(last: int) -> list[int]:
 
 
 def _maps(runs: Sequence[Readings]) -> dict[int, Array]:
-    """The mean map of each drawn layer, by step."""
+    """The maps of the drawn layers in the first run, by step: a mean over runs would blur them."""
     if not runs:
         return {}
     steps = sorted(int(name.removeprefix(PREFIX)) for name in runs[0].arrays if name.startswith(PREFIX))
-    return {step: np.mean([run.arrays[f"{PREFIX}{step}"] for run in runs], axis=0) for step in steps}
+    return {step: runs[0].arrays[f"{PREFIX}{step}"] / 255 for step in steps}
 
 
 def _layers(runs: Mapping[str, Sequence[Readings]], arms: Mapping[str, str], count: int) -> list[int]:
