@@ -9,15 +9,17 @@ from winze.recipes.tunnel.compression import recipe, work
 
 
 def read(within, between, widths):
-    readings = Readings(conventions={"data": "own", "layers": {"": list(range(1, 9))}, "layer_count": 9})
-    for measure, values in (("intra_variance", within), ("inter_variance", between), ("features", widths)):
+    readings = Readings(conventions={"data": "own", "layers": {"": [1, 2, 3, 4]}, "layer_count": 5})
+    probes = [0.5, 0.97, 0.97, 0.97]
+    measures = {"probe": probes, "intra_variance": within, "inter_variance": between, "features": widths}
+    for measure, values in measures.items():
         for index, value in enumerate(values):
-            readings.add(measure, value, place=f"p{index}", index=index, total=8, data="own", split="test")
+            readings.add(measure, value, place=f"p{index}", index=index, total=4, data="own", split="test")
     return readings
 
 
-def test_variances_are_compared_a_feature_between_layer_7_and_the_last_hidden_one():
-    found = read([0] * 6 + [8, 1], [0] * 6 + [4, 2], [0] * 6 + [20_000, 1000])
+def test_variances_are_compared_a_feature_between_the_start_of_the_tunnel_and_its_end():
+    found = read([99, 8, 99, 1], [99, 4, 99, 2], [99, 20_000, 99, 1000])
     numbers = {name: recipe.quantities[name](found) for name in recipe.quantities if "variance" in name}
     assert numbers == {  # of 20,000 features 8,000 were read
         "variance_within_classes_kept": pytest.approx((1 / 1000) / (8 / 8000)),

@@ -24,9 +24,11 @@ from winze.lab.verdicts import Region
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
+    FLAT,
     GRID,
     MLP,
     NORM,
+    ON_GRID,
     OWN_NORMALISATION,
     PAPER,
     PICTURES,
@@ -127,7 +129,7 @@ arms: dict[str, Mapping[str, Any]] = {
         if (data, percent) != ("cifar10", 100)  # the network of width 1
     },
 }
-short_vgg = quick(VGG, 20)
+short_vgg = quick(VGG, 16)
 small_mlp = replace(MLP, epochs=60, evaluate_every=60)
 on_digits: dict[str, Mapping[str, Any]] = {
     **{f"mlp{depth}": {"network": f"winze/mlp{depth}x256", "training": small_mlp} for depth in (6, 12)},
@@ -172,15 +174,12 @@ recipe = Recipe(
                 "cifar10",
                 short_vgg,
                 ood=("tinyimagenet",),
-                size=32,
-                probe="adam",
-                pool=2,
-                max_features=2048,
+                **GRID,
             ),
             seeds=(0, 1, 2),
             arms=(*(f"mlp{depth}" for depth in DEPTHS), "vgg19_narrow", "vgg19", "vgg19_wide", "vgg19_30", "vgg19_50"),
             changes={
-                **{f"mlp{depth}": {"training": replace(MLP, epochs=100), "pool": "flatten"} for depth in DEPTHS},
+                **{f"mlp{depth}": {"training": replace(MLP, epochs=60), "pool": "flatten"} for depth in DEPTHS},
                 **{named("vgg19", word): {"training": short_vgg} for word in WIDTHS},
                 **{
                     f"vgg19_{percent}": {
@@ -192,12 +191,12 @@ recipe = Recipe(
             },
             departures=(
                 TINY,
-                "20 epochs of all classes (MLPs: 100) instead of 160 (1000); VGG in bf16",
-                f"{GRID} (VGG-19)",
+                "16 epochs of all classes (MLPs: 60) instead of 160 (1000); VGG in bf16",
+                ON_GRID,
             ),
         ),
         "paper": Scale(
-            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), size=32, probe="adam", pool="flatten"),
+            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), **FLAT),
             seeds=(0, 1, 2),
         ),
     },

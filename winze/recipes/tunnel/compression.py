@@ -4,8 +4,9 @@
     winze run tunnel/compression --scale gpu    # VGG-19 on CIFAR-10, 3 seeds
 
 Variances are those of test samples around the mean of their class, and of class means around each other, at every
-layer. Claims compare layer 7, before the tunnel, with the last hidden layer, and take variances a feature: layers have
-different widths, and a sum over features would tell of those. Pictures are t-SNE of some samples at layers 7 and 18.
+layer. Claims compare the place where the tunnel starts with the last hidden layer, and take variances a feature: layers
+have different widths, and a sum over features would tell of those. Pictures are t-SNE of some samples at layers 7 and
+18, before and after the tunnel of the thesis's network.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Literal
 from winze.lab import Claim, Recipe, Scale, at_least, at_most
 from winze.lab.bench import Bench
 from winze.lab.counting import WITHOUT
-from winze.lab.quantities import At, Number, TunnelLayer, Whole, hidden
+from winze.lab.quantities import Number, TunnelLayer, Whole, hidden
 from winze.lab.study import Study, Trained, read, train
 from winze.observe.embedding import embed_places
 from winze.observe.feed import Feed
@@ -25,10 +26,13 @@ from winze.observe.places import find_spots
 from winze.observe.probes import features_of
 from winze.observe.reader import Reader
 from winze.readings import Readings
+from winze.recipes.tunnel.numbers import AtTunnel
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
+    FLAT,
     GRID,
     NORM,
+    ON_GRID,
     PAPER,
     PICTURES,
     REFERENCE,
@@ -47,7 +51,7 @@ from winze.report.scans import UnreadError
 if TYPE_CHECKING:
     import matplotlib.figure
 
-BEFORE = 7  # the layer before the tunnel
+BEFORE = 7  # the layer of the picture before the tunnel
 MOST = 8000  # features of a place that variances are taken of
 
 
@@ -91,19 +95,15 @@ class EachFeature(Number):
 
     @property
     def measures(self) -> tuple[str, ...]:
-        return self.measure, "features"
+        return *self.at(self.measure).measures, "features"
 
     def __call__(self, readings: Readings) -> float:
         return self.at(self.measure)(readings) / min(self.at("features")(readings), MOST)
 
 
-def _before(measure: str) -> Number:
-    return At(measure, BEFORE - 1)
-
-
 def _kept(measure: str) -> Number:
-    """What the last hidden layer has of layer 7's, a feature."""
-    return EachFeature(measure, hidden) / EachFeature(measure, _before)
+    """What the last hidden layer has of that at the start of the tunnel, a feature."""
+    return EachFeature(measure, hidden) / EachFeature(measure, AtTunnel)
 
 
 def variances(arms: Arms, theme: str = "light") -> matplotlib.figure.Figure:
@@ -154,13 +154,10 @@ recipe = Recipe(
                 network="winze/vgg19",
                 data="cifar10",
                 training=quick(VGG, 40),
-                size=32,
-                probe="adam",
-                pool=2,
-                max_features=2048,
+                **GRID,
             ),
             seeds=(0, 1, 2),
-            departures=("40 epochs instead of 160", "in bf16", GRID),
+            departures=("40 epochs instead of 160", "in bf16", ON_GRID),
         ),
         "paper": Scale(
             replace(
@@ -168,9 +165,8 @@ recipe = Recipe(
                 network="winze/vgg19",
                 data="cifar10",
                 training=VGG,
-                size=32,
-                probe="adam",
                 method="umap",
+                **FLAT,
             ),
             seeds=(0, 1, 2),
         ),
@@ -183,21 +179,21 @@ recipe = Recipe(
         "variance_within_classes_kept": _kept("intra_variance"),
         "variance_between_classes_kept": _kept("inter_variance"),
         "variance_within_over_between_kept": (hidden("intra_variance") / hidden("inter_variance"))
-        / (_before("intra_variance") / _before("inter_variance")),
+        / (AtTunnel("intra_variance") / AtTunnel("inter_variance")),
     },
     claims=(
         Claim(
-            "the variance within classes falls from layer 7 to the last hidden layer",
+            "the variance within classes falls from the start of the tunnel to its end",
             at_most("variance_within_classes_kept", "vgg19", 1),
             paper="falls",
         ),
         Claim(
-            "the variance between classes rises from layer 7 to the last hidden layer",
+            "the variance between classes rises from the start of the tunnel to its end",
             at_least("variance_between_classes_kept", "vgg19", 1),
             paper="rises",
         ),
         Claim(
-            "classes get tighter: within over between falls to less than half",
+            "classes get tighter in the tunnel: within over between falls to less than half",
             at_most("variance_within_over_between_kept", "vgg19", 0.5),
             paper="looser to tight clusters",
         ),

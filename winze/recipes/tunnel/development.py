@@ -35,8 +35,10 @@ from winze.readings import Array, Readings
 from winze.recipes.tunnel.numbers import AtTunnel, OverTraining
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
+    FLAT,
     GRID,
     NORM,
+    ON_GRID,
     PAPER,
     PICTURES,
     REFERENCE,
@@ -212,18 +214,15 @@ recipe = Recipe(
                 "winze/vgg19",
                 "cifar10",
                 quick(VGG, 30),
-                size=32,
-                probe="adam",
-                pool=2,
-                max_features=2048,
                 change_every=2,
+                **GRID,
             ),
             seeds=(0, 1, 2),
             changes={"first_steps": {"training.epochs": 1, "training.milestones": (), "limit": FIRST * VGG.batch}},
-            departures=("30 epochs instead of 160; weights are looked at every 2", "in bf16", GRID),
+            departures=("30 epochs instead of 160; weights are looked at every 2", "in bf16", ON_GRID),
         ),
         "paper": Scale(
-            Development("winze/vgg19", "cifar10", VGG, size=32, probe="adam", pool="flatten"),
+            Development("winze/vgg19", "cifar10", VGG, **FLAT),
             seeds=(0, 1, 2),
             changes={"first_steps": {"training.epochs": 1, "training.milestones": (), "limit": FIRST * VGG.batch}},
         ),
@@ -238,8 +237,9 @@ recipe = Recipe(
         "deep_rank_lost": OverTraining(RANK, deep_fall, tunnel=False),
         "early_rank_gained": OverTraining(RANK, early_rise),
         "switch_after_tunnel_start": OverTraining(RANK, switch_from_start),
-        "lost_without_the_tunnels_weights": Whole("accuracy") - AtTunnel("reset"),
-        "lost_without_the_tunnels_weights_but_fresh_statistics": Whole("accuracy") - AtTunnel("reset_refreshed"),
+        "lost_without_the_tunnels_weights": Whole("accuracy") - AtTunnel("reset", behind=1),
+        "lost_without_the_tunnels_weights_but_fresh_statistics": Whole("accuracy")
+        - AtTunnel("reset_refreshed", behind=1),
     },
     claims=(
         Claim(

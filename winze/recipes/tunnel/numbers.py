@@ -103,9 +103,10 @@ class OverTraining(Number):
 
 @dataclass(frozen=True)
 class AtTunnel(Number):
-    """A measure at the first layer of the tunnel, that behind the place where it starts."""
+    """A measure at the place where the tunnel starts, the last of the extractor, or so many layers behind it."""
 
     measure: str
+    behind: int = 0
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -115,7 +116,7 @@ class AtTunnel(Number):
         found = mean_tunnel([readings], resamples=0)
         if found.start is None:
             return missing(found.reason)
-        return At(self.measure, found.start.index + 1)(readings)
+        return At(self.measure, found.start.index + self.behind)(readings)
 
 
 @dataclass(frozen=True)

@@ -28,13 +28,16 @@ from winze.readings import Array, Readings
 from winze.recipes.tunnel.numbers import OverSets, Together, fall, spike, spread
 from winze.recipes.tunnel.settings import (
     COUNTED,
+    FLAT,
     GRID,
     MLP,
     NORM,
+    ON_GRID,
     OTHER_DIGITS,
     OWN_NORMALISATION,
     PAPER,
     PICTURES,
+    POOLED,
     REFERENCE,
     RESNET,
     SMALL,
@@ -115,22 +118,17 @@ EACH_COUNT = [
 gpu = Study(
     "winze/vgg19",
     "cifar10",
-    quick(VGG, 30),
+    quick(VGG, 20),
     ood=("tinyimagenet", *TINY_SETS, *HERE, *ELSEWHERE),
-    size=32,
-    probe="adam",
-    pool=2,
-    max_features=2048,
     ood_limit=5000,
+    **GRID,
 )
 paper = Study(
     "winze/vgg19",
     "cifar10",
     VGG,
     ood=(TEN_OF_CIFAR100, *CIFAR_SETS, *HERE, *ELSEWHERE[:-1]),
-    size=32,
-    probe="adam",
-    pool="flatten",
+    **FLAT,
 )
 digits = Study("winze/mlp8x256", "digits[0-4]", SMALL, ood=DIGITS)
 few_digits = {
@@ -174,13 +172,13 @@ recipe = Recipe(
             seeds=(0, 1, 2),
             arms=("mlp12", "vgg19", "resnet34", *SOURCES),
             changes={
-                "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten"},
-                "vgg19": {"training": quick(VGG, 30)},
-                "resnet34": {"training": quick(RESNET, 30), "pool": "flatten"},
+                "mlp12": {"training": replace(MLP, epochs=60), "pool": "flatten"},
+                "vgg19": {"training": quick(VGG, 20)},
+                "resnet34": {"training": quick(RESNET, 20), "pool": POOLED},
                 **{
                     arm: {
                         "data": some("tinyimagenet100", count),
-                        "training": as_many_steps(quick(VGG, 24), count / 100),
+                        "training": as_many_steps(quick(VGG, 16), count / 100),
                         "ood": ("cifar10",),
                     }
                     for arm, count in zip(SOURCES, (10, 30, 100), strict=True)
@@ -189,8 +187,8 @@ recipe = Recipe(
             departures=(
                 TINY,
                 "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, stand in for subsets of CIFAR-100",
-                "30 epochs (MLP-12: 100; all of Tiny-ImageNet: 24) instead of 160 to 1000; VGG and ResNet in bf16",
-                f"{GRID} (VGG-19)",
+                "20 epochs (MLP-12: 60; all of Tiny-ImageNet: 16) instead of 160 to 1000; VGG and ResNet in bf16",
+                ON_GRID,
                 "at most 5000 samples of each other set",
             ),
         ),

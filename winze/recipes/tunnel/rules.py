@@ -26,11 +26,14 @@ from winze.readings import Readings
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
+    FLAT,
     GRID,
     NORM,
+    ON_GRID,
     OTHER_DIGITS,
     OWN_NORMALISATION,
     PAPER,
+    POOLED,
     REFERENCE,
     RESNET,
     SYSTEM,
@@ -89,9 +92,11 @@ def work(config: Study, bench: Bench) -> None:
     read(config, bench, train(config, bench))
 
 
-def resnets(training: Training, network: str = "winze/resnet34", **options: Any) -> dict[str, dict[str, Any]]:
+def resnets(
+    training: Training, network: str = "winze/resnet34", pool: str | int = "flatten", **options: Any
+) -> dict[str, dict[str, Any]]:
     """The fields of all ResNet arms; their rules are the recipe's."""
-    fields = {"network": network, "training": training, "options": {"stem": "thesis", **options}, "pool": "flatten"}
+    fields = {"network": network, "training": training, "options": {"stem": "thesis", **options}, "pool": pool}
     return dict.fromkeys(("resnet", *RULES), fields)
 
 
@@ -156,23 +161,20 @@ recipe = Recipe(
             Study(
                 "winze/vgg19",
                 "cifar10",
-                quick(VGG, 20),
+                quick(VGG, 16),
                 ood=("tinyimagenet",),
-                size=32,
-                probe="adam",
-                pool=2,
-                max_features=2048,
+                **GRID,
             ),
             seeds=(0, 1, 2),
             changes={
-                **vggs(quick(VGG, 20)),
-                **resnets(quick(RESNET, 20)),
-                **vit(replace(VIT, epochs=30, precision="bf16-mixed"), side=32, patch=4),
+                **vggs(quick(VGG, 16)),
+                **resnets(quick(RESNET, 16), pool=POOLED),
+                **vit(replace(VIT, epochs=24, precision="bf16-mixed"), side=32, patch=4),
             },
-            departures=(TINY, "20 epochs of VGG and ResNet, 30 of the ViT, in bf16", f"{GRID} (VGG-19)"),
+            departures=(TINY, "16 epochs of VGG and ResNet, 24 of the ViT, in bf16", ON_GRID),
         ),
         "paper": Scale(
-            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), size=32, probe="adam", pool="flatten"),
+            Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), **FLAT),
             seeds=(0, 1, 2),
             changes={**vggs(VGG), **resnets(RESNET), **vit(VIT, side=32, patch=4)},
             departures=("there is no published setting: the trainings of the thesis, and a usual one for the ViT",),
@@ -257,6 +259,6 @@ recipe = Recipe(
         OWN_NORMALISATION,
         "layers of a ViT are its patch embedding, four linear layers a block, and the output",
     ),
-    measures=("probe", "accuracy", "numerical_rank", "loss", "correct/*"),
+    measures=("probe", "accuracy", "numerical_rank", "loss"),
     figures={"Start of the tunnel": tunnel_starts},
 )

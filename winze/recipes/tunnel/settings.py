@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -44,7 +45,12 @@ cinic10 = {"data": "cinic10", "ood": (TEN_OF_CIFAR100,)}
 
 FAST = {"training.precision": "bf16-mixed", "training.channels_last": True}
 """what makes convolutions quick on a GPU"""
-GRID = "of feature maps, means over a grid of 2 x 2 are probed instead of every position"
+GRID: dict[str, Any] = {"size": 32, "pool": 2, "max_features": 2048}
+"""how VGG is read on a GPU in little time; ResNets, whose maps are smaller, on `POOLED`"""
+POOLED = 4
+ON_GRID = "probes are fitted in closed form, on means over a grid of 2 x 2 of feature maps (of ResNets: 4 x 4), 2048 at most"
+FLAT: dict[str, Any] = {"size": 32, "probe": "adam", "pool": "flatten"}
+"""how the thesis reads"""
 
 TINY = "10 classes of Tiny-ImageNet (500 test images) stand in for 10 of CIFAR-100"
 OTHER_DIGITS = "digits 0-4 and 5-9 stand in for CIFAR-10 and CIFAR-100"

@@ -29,11 +29,14 @@ from winze.readings import Array
 from winze.recipes.tunnel.numbers import OverMatrix
 from winze.recipes.tunnel.settings import (
     COUNTED,
+    FLAT,
     GRID,
     MLP,
     NORM,
+    ON_GRID,
     PAPER,
     PICTURES,
+    POOLED,
     REFERENCE,
     RESNET,
     SMALL,
@@ -139,21 +142,21 @@ recipe = Recipe(
             departures=("MLP-8, 256 wide, with momentum .9 and rate .03, for 150 epochs on digits",),
         ),
         "gpu": Scale(
-            replace(digits, data="cifar10", size=32, probe="adam", pool="flatten", distances=False),
+            replace(digits, data="cifar10", distances=False, **GRID),
             seeds=(0, 1, 2),
             arms=("mlp12", "vgg19", "resnet34"),
             changes={
-                "mlp12": {"training": replace(MLP, epochs=150), "distances": True},
-                "vgg19": {"training": quick(VGG, 30), "pool": 2, "max_features": 2048},
-                "resnet34": {"training": quick(RESNET, 30)},
+                "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten", "distances": True},
+                "vgg19": {"training": quick(VGG, 30)},
+                "resnet34": {"training": quick(RESNET, 30), "pool": POOLED},
             },
             departures=(
-                "150 epochs of MLP-12 instead of 1000, 30 of the others instead of 160; VGG and ResNet in bf16",
-                f"{GRID} (VGG-19)",
+                "100 epochs of MLP-12 instead of 1000, 30 of the others instead of 160; VGG and ResNet in bf16",
+                ON_GRID,
             ),
         ),
         "paper": Scale(
-            replace(digits, data="cifar10", size=32, probe="adam", pool="flatten", distances=False),
+            replace(digits, data="cifar10", distances=False, **FLAT),
             seeds=(0, 1, 2),
             arms=("mlp12", "vgg19", "resnet34"),
             changes={"mlp12": {"distances": True}},
