@@ -28,7 +28,35 @@ def residual_droppath(results: Path) -> Figure:
     return training_by_arm({arm: list(seeds.values()) for arm, seeds in runs.items()})
 
 
-FIGURES: dict[str, Callable[[Path], Figure]] = {"tunnel": tunnel, "residual_droppath": residual_droppath}
+def of(name: str, title: str) -> Callable[[Path], Figure]:
+    """One of a recipe's own figures, at the largest scale but the paper's with runs."""
+
+    def make(results: Path) -> Figure:
+        made = recipe(name)
+        kept = load(made, results)
+        runs = readings_of(kept[next(scale for scale in ("gpu", "cpu") if scale in kept)])
+        return made.figures[title]({arm: list(seeds.values()) for arm, seeds in runs.items()}, "light")
+
+    return make
+
+
+FIGURES: dict[str, Callable[[Path], Figure]] = {
+    "tunnel": tunnel,
+    "residual_droppath": residual_droppath,
+    "temperature_toy_ranks": of("temperature/toy", "Rank during training"),
+    "temperature_toy_noise": of("temperature/toy", "Accuracy on noisy samples"),
+    "temperature_toy_values": of("temperature/toy", "Singular values during training"),
+    "temperature_toy_softmax": of("temperature/toy", "Singular values before and after softmax"),
+    "temperature_softmax_rank": of("temperature/softmax_rank", "Rank of a softmax over its scale"),
+    "temperature_softmax_columns": of("temperature/softmax_rank", "Columns of a softmax over its scale"),
+    "temperature_propositions": of("temperature/propositions", "Seven propositions"),
+    "temperature_ranks": of("temperature/training", "Ranks over depth"),
+    "temperature_norms": of("temperature/training", "Norms over depth"),
+    "temperature_logits": of("temperature/training", "Norm of the logits during training"),
+    "temperature_alignment": of("temperature/training", "Alignment in MLP-8"),
+    "temperature_probes": of("temperature/training", "Probes over depth"),
+    "temperature_schedule": of("temperature/schedule", "Ranks over depth"),
+}
 
 
 def draw(folder: Path, results: Path = ROOT / "results") -> list[Path]:

@@ -315,11 +315,41 @@ def droppath_ablation(results: Path) -> str:
     return table(["arm", *(name for scale in scales for name in (f"top-1, {scale}", "seeds"))], rows)
 
 
+def temperature(results: Path) -> str:
+    """One line a network and temperature that was run: κ and ρ beside the thesis's, accuracy, rank and tunnel."""
+    from winze.lab.results import load
+    from winze.recipes.temperature.settings import TEMPERATURES, arms_of
+    from winze.recipes.temperature.training import TABLE, recipe
+
+    head = ["network", "scale", "T", "seeds", "rate", "accuracy", "κ", "paper", "ρ", "paper"]
+    head += ["rank, last hidden layer", "95 % at layer", "norm of the logits"]
+    kept, lines = load(recipe, results), []
+    for scale in (name for name in recipe.scales if name != "smoke"):
+        for network, (name, kappas, rhos) in TABLE.items():
+            arms = dict(zip(arms_of(network), zip(TEMPERATURES, kappas, rhos, strict=True), strict=True))
+            for arm, (heat, kappa, rho) in (arms | {f"{network}_norm": ("norm", "-", "-")}).items():
+                runs = kept.get(scale, {}).get(arm)
+                if not runs:
+                    continue
+                shown = {each: quantity(recipe, runs, each) for each in recipe.quantities}
+                lines.append(
+                    [
+                        *(name, scale, f"{heat:g}" if isinstance(heat, float) else heat, len(runs)),
+                        *(spread(shown["rate"], 2), spread(shown["accuracy"], 1, 100)),
+                        *(spread(shown["kappa"], 0, 100), kappa, spread(shown["rho"], 0, 100), rho),
+                        *(spread(shown["rank_at_the_end"], 1), spread(shown["tunnel_start"], 1)),
+                        spread(shown["logits_norm"], 1),
+                    ]
+                )
+    return table(head, lines, "κ and ρ in percent; the thesis's ρ is that of SVHN (ImageNet: of CIFAR-100).")
+
+
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "verdicts": verdicts,
     "verdicts.tally": tallies,
     "residual_droppath.table1": droppath_table1,
     "residual_droppath.ablation": droppath_ablation,
+    "temperature": temperature,
 }
 """Tables made of several files of results/."""
 
