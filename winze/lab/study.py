@@ -144,6 +144,11 @@ def read(study: Study, bench: Bench, trained: Trained) -> Scan | None:
     return found
 
 
+def train_and_read(study: Study, bench: Bench) -> None:
+    """The work of recipes that do nothing else: train one network, then read it at every place."""
+    read(study, bench, train(study, bench))
+
+
 def tell_curve(study: Study, bench: Bench, trained: Trained) -> None:
     """Add to the readings what each look at the test set during training found; the last look is the last row."""
     if bench.writes:

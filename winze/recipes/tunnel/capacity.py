@@ -16,10 +16,9 @@ from functools import partial
 from typing import Any
 
 from winze.lab import Claim, Recipe, Scale, lower, rises, share, tunnel_at
-from winze.lab.bench import Bench
 from winze.lab.claims import Contrast
 from winze.lab.quantities import OOD, At, TunnelLayer, Whole, drop, hidden
-from winze.lab.study import Study, read, train
+from winze.lab.study import Study, train_and_read
 from winze.lab.verdicts import Region
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -69,11 +68,6 @@ LADDERS = {
     ("cpu",): ("vgg19_30", "vgg19"),
     FULL: ("vgg19_30", "vgg19_50", "vgg19"),
 }  # by scale, from few classes to all
-
-
-def work(config: Study, bench: Bench) -> None:
-    """Train one network and read it at every layer."""
-    read(config, bench, train(config, bench))
 
 
 def named(network: str, *words: str) -> str:
@@ -200,7 +194,7 @@ recipe = Recipe(
             seeds=(0, 1, 2),
         ),
     },
-    work=work,
+    work=train_and_read,
     quantities={
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),

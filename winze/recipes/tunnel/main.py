@@ -16,9 +16,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
-from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
-from winze.lab.study import Study, read, train
+from winze.lab.study import Study, train_and_read
 from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
     COUNTED,
@@ -54,11 +53,6 @@ START = {  # table 5.2.1: the layer at which probes reach 95 % and 98 % of the n
 }
 NAMES = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
 BIG = ("mlp12", "vgg19", "resnet34")
-
-
-def work(config: Study, bench: Bench) -> None:
-    """Train one network and read it at every layer."""
-    read(config, bench, train(config, bench))
 
 
 recipe = Recipe(
@@ -116,7 +110,7 @@ recipe = Recipe(
             arms=tuple(START),
         ),
     },
-    work=work,
+    work=train_and_read,
     quantities={
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),

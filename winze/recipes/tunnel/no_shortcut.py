@@ -13,9 +13,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
-from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, last
-from winze.lab.study import Study, read, train
+from winze.lab.study import Study, train_and_read
 from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -43,11 +42,6 @@ DEPTHS = (18, 34)
 STEM = {"stem": "thesis"}
 ON_DIGITS = STEM | {"stem_stride": 1}
 STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": TINY}
-
-
-def work(config: Study, bench: Bench) -> None:
-    """Train one network and read it at every block."""
-    read(config, bench, train(config, bench))
 
 
 digits = Study(
@@ -111,7 +105,7 @@ recipe = Recipe(
             seeds=(0, 1, 2),
         ),
     },
-    work=work,
+    work=train_and_read,
     quantities={
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),

@@ -21,9 +21,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, falls, rises
-from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, hidden
-from winze.lab.study import Study, read, train
+from winze.lab.study import Study, train_and_read
 from winze.readings import Array, Readings
 from winze.recipes.tunnel.numbers import OverSets, Together, fall, spike, spread
 from winze.recipes.tunnel.settings import (
@@ -84,11 +83,6 @@ MANY = {"tinyimagenet": "Tiny-ImageNet", TEN_OF_CIFAR100: "CIFAR-100"} | {
     name: name.replace("_", " ") for name in (*HERE, *ELSEWHERE[:-1])
 }
 STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": "Tiny-ImageNet stands in for CIFAR-100"}
-
-
-def work(config: Study, bench: Bench) -> None:
-    """Train one network and probe every layer on its own data and on all others."""
-    read(config, bench, train(config, bench))
 
 
 def of_best(curve: Array) -> Array:
@@ -206,7 +200,7 @@ recipe = Recipe(
             },
         ),
     },
-    work=work,
+    work=train_and_read,
     quantities={
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),

@@ -19,9 +19,8 @@ from typing import Any
 
 from winze.data import Flip, PadCrop
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
-from winze.lab.bench import Bench
 from winze.lab.quantities import OOD, Number, PeakLayer, TunnelLayer, Whole, drop, hidden
-from winze.lab.study import Study, read, train
+from winze.lab.study import Study, train_and_read
 from winze.readings import Readings
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -85,11 +84,6 @@ class TunnelShare(Number):
     def __call__(self, readings: Readings) -> float:
         start = TunnelLayer(0.95)(readings)
         return start if math.isnan(start) else start / float(readings.conventions["layer_count"])
-
-
-def work(config: Study, bench: Bench) -> None:
-    """Train one network and read it at every layer or block."""
-    read(config, bench, train(config, bench))
 
 
 def resnets(
@@ -180,7 +174,7 @@ recipe = Recipe(
             departures=("there is no published setting: the trainings of the thesis, and a usual one for the ViT",),
         ),
     },
-    work=work,
+    work=train_and_read,
     quantities={
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),
