@@ -1,7 +1,6 @@
 """What most recipes do: train a network on some data, then read it at every depth, on this data and on others.
 
-def work(config: Study, bench: Bench) -> None:
-    read(config, bench, train(config, bench))
+Recipe(..., work=train_and_read)
 """
 
 from __future__ import annotations
