@@ -4,7 +4,10 @@ Goals on one H200, ViT-B/16 at 224, batch 256, bf16, rate .1 everywhere, mean of
 timing: at most 0.75x with a counted draw, 0.80x with coins, and 0.35x the memory in stage 2; ViT-S at most 0.85x;
 ResNet50 at most 1.05x dense, and below 1x with one mask a batch.
 
-    python benchmarks/residual_droppath.py [--networks resnet50] [--only count coins] [--compile] [--pairs 12]
+    python benchmarks/residual_droppath.py [--networks resnet50] [--only count coins] [--how eager|captured|compiled]
+
+`captured` replays each stage's whole step as a CUDA graph, `compiled` has torch.compile make the network; then both
+sides of the ratio are. Small networks leave a GPU waiting for Python: there `captured` says what the method costs.
 """
 
 from __future__ import annotations
@@ -62,13 +65,17 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--networks", nargs="+", default=NETWORKS)
     parser.add_argument("--only", nargs="+", default=list(WAYS), choices=list(WAYS), metavar="WAY")
-    parser.add_argument("--compile", action="store_true", help="compile both sides")
+    parser.add_argument("--how", default="eager", choices=("eager", "captured", "compiled"))
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--batch", type=int)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     for name in args.networks:
-        plain = Trained(name, Way(), args.device, args.batch, args.compile)
+        plain = Trained(name, Way(), args.device, args.batch, args.how)
+        if args.how != "eager":
+            against = Trained(name, Way(), args.device, args.batch, "eager")
+            keep({"network": name, "way": "standard", "how": args.how, "batch": plain.batch}, plain, against, args)
+            del against
         for way in args.only:
             measure(name, way, plain, args)
 
@@ -77,17 +84,10 @@ def measure(name: str, way: str, plain: Trained, args: argparse.Namespace) -> No
     """One way of one network: time and memory of both stages against the plain step."""
     if WAYS[way].only not in name:
         return
-    tried = Trained(name, WAYS[way], args.device, args.batch, args.compile)
+    tried = Trained(name, WAYS[way], args.device, args.batch, args.how)
     for _ in range(4 if args.device == "cpu" else 20):  # the allocator and the choice of kernels settle
         tried.step()
-    row = {
-        "what": f"{name}, {way}" + (", compiled" if args.compile else ""),
-        "network": name,
-        "way": way,
-        "compiled": args.compile,
-        "batch": tried.batch,
-        **ratio(twice(tried.step), twice(plain.step), args.device, args.pairs),
-    }
+    row: dict[str, Any] = {"network": name, "way": way, "how": args.how, "batch": tried.batch}
     base = statistics.median(seconds(plain.step, args.device) for _ in range(5))
     if tried.alternation is not None:
         times: dict[int, list[float]] = {1: [], 2: []}
@@ -95,19 +95,26 @@ def measure(name: str, way: str, plain: Trained, args: argparse.Namespace) -> No
             stage = tried.alternation.stage
             times[stage].append(seconds(tried.step, args.device))
         row |= {f"stage{stage}": round(statistics.median(all_) / base, 4) for stage, all_ in times.items()}
-    if args.device == "cuda":
+    if args.device == "cuda" and args.how == "eager":
         row |= memory(tried, plain)
-    print(row, flush=True)
-    merge("residual_droppath", [row], args.device, args.out, alike="what")
+    keep(row, tried, plain, args)
     del tried
     if args.device == "cuda":
         torch.cuda.empty_cache()
 
 
+def keep(row: dict[str, Any], tried: Trained, against: Trained, args: argparse.Namespace) -> None:
+    """Add the ratio of times to a row, print it, and put it into the file of results."""
+    what = ", ".join(row[name] for name in ("network", "way", "how"))
+    row = {"what": what, **row, **ratio(twice(tried.step), twice(against.step), args.device, args.pairs)}
+    print(row, flush=True)
+    merge("residual_droppath", [row], args.device, args.out, alike="what")
+
+
 class Trained:
     """A network with its optimizer and one batch, which it sees again and again."""
 
-    def __init__(self, name: str, way: Way, device: str, batch: int | None, compiled: bool) -> None:
+    def __init__(self, name: str, way: Way, device: str, batch: int | None, how: str) -> None:
         torch.manual_seed(0)
         self.batch = batch or BATCH[device]
         rates = {"drop_path_rate": way.timm_rate} if way.timm_rate else {}
@@ -118,25 +125,49 @@ class Trained:
         if isinstance(way.rule, winze.ResidualDropPath):
             self.alternation = winze.Alternation(self.net, rows=self.batch)
         self.device = device
-        self.called: Callable[..., Any] = torch.compile(self.net) if compiled else self.net
-        fused = device == "cuda"
+        self.called: Callable[..., Any] = torch.compile(self.net) if how == "compiled" else self.net
+        settings: dict[str, Any] = {"fused": device == "cuda"}
         self.optimizer = (
-            torch.optim.AdamW(self.net.parameters(), 1e-4, fused=fused)
+            torch.optim.AdamW(self.net.parameters(), 1e-4, capturable=how == "captured", **settings)
             if "vit" in name
-            else torch.optim.SGD(self.net.parameters(), 1e-2, momentum=0.9, fused=fused)
+            else torch.optim.SGD(self.net.parameters(), 1e-2, momentum=0.9, **settings)
         )
+        self.captured = how == "captured"
+        self.graphs: dict[int, torch.cuda.CUDAGraph] = {}
         self.images = torch.randn(self.batch, 3, 224, 224, device=device)
         self.labels = torch.randint(1000, (self.batch,), device=device)
 
     def step(self) -> None:
         """One step of training, with the draw of the next masks."""
+        if self.captured:
+            self.graph().replay()
+        else:
+            self.learn()
+        if self.alternation is not None:
+            self.alternation.step()
+
+    def learn(self) -> None:
+        """Forward, backward and update."""
         self.optimizer.zero_grad(set_to_none=True)
         with torch.autocast(self.device, torch.bfloat16):
             loss = nn.functional.cross_entropy(self.called(self.images), self.labels)
         loss.backward()
         self.optimizer.step()
-        if self.alternation is not None:
-            self.alternation.step()
+
+    def graph(self) -> torch.cuda.CUDAGraph:
+        """The step of this stage as a CUDA graph."""
+        stage = 0 if self.alternation is None else self.alternation.stage
+        if stage not in self.graphs:
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                for _ in range(3):
+                    self.learn()
+            torch.cuda.current_stream().wait_stream(stream)
+            self.graphs[stage] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(self.graphs[stage]):
+                self.learn()
+        return self.graphs[stage]
 
 
 def twice(step: Callable[[], None]) -> Callable[[], None]:

@@ -58,6 +58,8 @@ def scatter(
 
 def _dense(x: Tensor) -> Tensor:
     """`x` with each sample in one piece of memory."""
+    if x.is_contiguous():
+        return x
     rest = x.stride()[1:]
     inner = sorted((stride, size) for stride, size in zip(rest, x.shape[1:], strict=True) if size > 1)
     expected = 1

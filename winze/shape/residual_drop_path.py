@@ -96,7 +96,7 @@ class ResidualDropPath(Rule):
             return branch.onto_rows(stream, (branch(learning), learning), (branch(still, frozen=True), still))
         stream, (learning,) = branch.part(stream, dropped)
         value = branch(learning)
-        with without_graph():
+        with torch.no_grad():  # weights that autocast cast just now are taken again
             _, (still,) = branch.part(stream, kept)
             kept_value = branch(still)
         return branch.onto_rows(stream, (value, learning), (kept_value, still))
