@@ -57,7 +57,7 @@ recipe = Recipe(
     scales={
         "smoke": Scale(Trial(cases=50), seeds=(0,), departures=("50 cases",)),
         "cpu": Scale(Trial(), seeds=(0,)),
-        "paper": Scale(Trial(), seeds=(0,)),
+        "paper": Scale(Trial(cases=20_000), seeds=(0,)),
     },
     work=work,
     quantities={"holds": Whole("holds")},

@@ -119,7 +119,7 @@ recipe = Recipe(
     scales={
         "smoke": Scale(RankOne(members=8, points=29), seeds=(0,), departures=("8 matrices at 29 scales",)),
         "cpu": Scale(RankOne(), seeds=(0, 1, 2, 3)),
-        "paper": Scale(RankOne(), seeds=(0, 1, 2, 3)),
+        "paper": Scale(RankOne(members=256, points=141), seeds=(0, 1, 2, 3)),
     },
     work=work,
     quantities={name: Whole(name) for name in QUANTITIES},
