@@ -92,11 +92,10 @@ def classes(data: str, percent: int) -> str:
 def of_classes(network: str, data: str, percent: int) -> dict[str, Any]:
     """The fields of an arm that learns some of the classes, in as many steps as all of them take."""
     arm = built(network)
-    other = TEN_OF_CIFAR100 if data == "cifar10" else "cifar10"
     return arm | {
         "data": classes(data, percent),
         "training": as_many_steps(arm["training"], percent / 100),
-        "ood": (other,),
+        "ood": OTHERS[data],
     }
 
 
