@@ -64,6 +64,11 @@ CLASS_TABLE = {  # 5.3.2: the same for 30, 50 and 100 % of the classes
 }
 NAMES = {"vgg16": "VGG-16", "vgg19": "VGG-19", "resnet18": "ResNet-18", "resnet34": "ResNet-34"}
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cinic10": "CINIC-10"}
+OTHERS = {  # captions of CINIC-10 name both sets
+    "cifar10": (TEN_OF_CIFAR100,),
+    "cifar100": ("cifar10",),
+    "cinic10": ("cifar10", TEN_OF_CIFAR100),
+}
 LADDERS = {
     ("cpu",): ("vgg19_30", "vgg19"),
     FULL: ("vgg19_30", "vgg19_50", "vgg19"),

@@ -70,6 +70,8 @@ DIGITS = ("digits[5-9]", "digits[5-6]", "digits[5-7]")
 
 def some(name: str, count: int) -> str:
     """The first `count` classes of a set of a hundred, in an order that was drawn once."""
+    if count == len(ORDER):
+        return name
     return f"{name}[{','.join(map(str, ORDER[:count]))}]"
 
 
