@@ -76,7 +76,7 @@ class Looks:
         for number, (place, layer) in enumerate(zip(self.places, layers, strict=True)):
             if number == 0 or number == len(layers) - 1:  # pixels are no features, and logits have few directions
                 continue
-            found = alignment_of(_reads(layer), fed[number], self.top)
+            found = alignment_of(_reads(layer, 4 * self.top), fed[number], self.top)
             where: dict[str, Any] = {"place": place, "data": self.data, "split": "test", "step": step}
             self.readings.add("alignment", found.diagonal, note=found.diagonal.note, **where)
             self.readings.add("subspace_alignment", found.subspace, note=found.subspace.note, **where)
@@ -87,12 +87,17 @@ class Looks:
         self.readings.arrays[f"alignment/{step}"] = np.stack(maps)
 
 
-def _reads(layer: Layer) -> Tensor:
-    """What a layer reads, [row, input]: of a convolution, each position of its kernel reads the channels."""
+def _reads(layer: Layer, most: int) -> Tensor:
+    """The `most` strongest directions that a layer reads, times their singular values, [direction, input].
+
+    Of a convolution each position of its kernel reads the channels. Their singular vectors are those of all rows, and
+    a GPU finds them far sooner by the eigenvectors of WᵀW.
+    """
     weight = layer.weight.detach().double()
     rows = weight if weight.dim() == 2 else weight.permute(0, 2, 3, 1).flatten(0, 2)
-    triangle: Tensor = torch.linalg.qr(rows, mode="r").R if len(rows) > rows.shape[1] else rows
-    return triangle  # its right singular vectors are those of all rows
+    energy, directions = torch.linalg.eigh(rows.mT @ rows)
+    strongest = (directions * energy.clamp(min=0).sqrt()).flip(1)
+    return strongest.mT[: min(most, *rows.shape)]
 
 
 def _inputs(net: nn.Module, layers: Sequence[Layer], samples: Tensor) -> list[Moments]:
