@@ -37,6 +37,11 @@ def test_a_name_and_its_bracket_come_apart(text, name, classes):
     assert split_name(text) == (name, classes)
 
 
+def test_a_hundred_classes_by_number_are_no_file_name():
+    numbers = ",".join(map(str, range(100)))
+    assert split_name(f"cifar100[{numbers}]") == ("cifar100", numbers)
+
+
 def test_a_folder_keeps_the_brackets_in_its_name(tmp_path):
     folder = tmp_path / "data[1]"
     folder.mkdir()

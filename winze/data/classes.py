@@ -26,11 +26,18 @@ def split_name(text: str) -> tuple[str, str | None]:
     ('cifar10', None)
     """
     match = re.fullmatch(r"(.*?)\[([^\[\]]*)\]", text.strip())
-    if match is None or Path(text).expanduser().exists():
-        if match is None and "[" in text and not Path(text).expanduser().exists():
+    if match is None or _is_path(text):
+        if match is None and "[" in text and not _is_path(text):
             raise DataError(f"{text!r} is not a data set: {SYNTAX}")
         return text.strip(), None
     return match[1].strip(), match[2]
+
+
+def _is_path(text: str) -> bool:
+    try:
+        return Path(text).expanduser().exists()
+    except OSError:  # a long list of classes is no file name
+        return False
 
 
 def resolve(wanted: Wanted, classes: Sequence[str], what: str) -> list[int]:
