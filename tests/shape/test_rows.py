@@ -174,3 +174,26 @@ def test_auto_runs_rows_under_coins():
     winze.rewire(net, winze.DropPath(0.5, profile="constant"))
     net(torch.randn(64, 4096))
     assert seen[0] < 64
+
+
+def test_frozen_weights_under_one_mask_a_batch_take_one_run_of_a_branch():
+    runs = []
+
+    class Counting(nn.Linear):
+        def forward(self, x):
+            runs.append(len(x))
+            return super().forward(x)
+
+    net = nn.Sequential(winze.Junction(Counting(4, 4)), winze.Junction(Counting(4, 4)))
+    rule = winze.ResidualDropPath(0.5, profile="constant", frozen="weights", mask="batch", compute="dense")
+    alternate = winze.Alternation(winze.rewire(net, rule), rows=6)
+    alternate.step()
+    runs.clear()
+    net(torch.randn(6, 4)).sum().backward()
+    assert runs == [6, 6]
+
+
+@pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 2)])
+def test_the_input_of_a_transformer_for_small_pictures_is_worked_out(size, channels):
+    net = VisionTransformer(size, 4, channels, embed_dim=8, depth=1, num_heads=1, num_classes=3)
+    assert len(winze.junctions(net)) == 2

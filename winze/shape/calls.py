@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from winze.shape.gradients import with_gradient_where
 from winze.shape.rows import Rows, add, fork, take
 
 if TYPE_CHECKING:
@@ -35,9 +36,9 @@ class Part:
 class Branch:
     """`branch()` is f(x); `branch(rows=index)` on some samples only; `branch(frozen=True)` with detached parameters.
 
-    Within one join only the first call moves BatchNorm statistics. `scales` says for each input how many rows belong
-    to one sample: 1 for a batch-first tensor, k where windows are folded into the first axis, 0 where the rows are no
-    samples at all. The stream is the first input.
+    `frozen` may be a mask without axes, which stays on its device. Within one join only the first call moves BatchNorm
+    statistics. `scales` says for each input how many rows belong to one sample: 1 for a batch-first tensor, k where
+    windows are folded into the first axis, 0 where the rows are no samples at all. The stream is the first input.
     """
 
     def __init__(
@@ -62,14 +63,14 @@ class Branch:
         self._side_count, self._apart, self._first = sides, apart, first
         self._called = False
 
-    def __call__(self, rows: Tensor | Part | None = None, frozen: bool = False) -> Tensor:
+    def __call__(self, rows: Tensor | Part | None = None, frozen: bool | Tensor = False) -> Tensor:
         inputs = self._inputs if rows is None else self._select(rows)
-        if not self._called and not frozen:
+        if not self._called and frozen is False:
             result = self._run(*inputs)
         else:
             moves = not self._called or not self.training
             statistics = nullcontext() if moves else _statistics_at_rest(self._norms())
-            with statistics, _detached(self._slots()) if frozen else nullcontext():
+            with statistics, nullcontext() if frozen is False else _frozen(self._slots(), frozen):
                 result = self._run(*inputs)
         self._called = True
         if not self._side_count:
@@ -201,11 +202,13 @@ class Branch:
 
 
 @contextmanager
-def _detached(slots: list[tuple[nn.Module, str]]) -> Iterator[None]:
-    """Hang detached tensors in the place of parameters; changing `requires_grad` would stop torch.compile."""
+def _frozen(slots: list[tuple[nn.Module, str]], frozen: bool | Tensor) -> Iterator[None]:
+    """Hang tensors that do not learn in the place of parameters; changing `requires_grad` would stop torch.compile."""
     learning = [(owner, name, owner._parameters[name]) for owner, name in slots]
     for owner, name, parameter in learning:
-        owner._parameters[name] = parameter.detach()  # type: ignore[assignment,union-attr]
+        assert parameter is not None
+        still = with_gradient_where(~frozen, parameter) if isinstance(frozen, Tensor) else parameter.detach()
+        owner._parameters[name] = still  # type: ignore[assignment]
     try:
         yield
     finally:

@@ -85,18 +85,27 @@ def _unwrapped(net: nn.Module) -> nn.Module:
 
 
 def _guesses(net: nn.Module) -> Iterator[Any]:
+    yield from _from_patches(net)
     yield from _from_timm(net)
     yield from _from_transformers(net)
     yield from _from_first_layer(net)
 
 
+def _from_patches(net: nn.Module) -> Iterator[Any]:
+    """Transformers that cut pictures of one size into patches know it."""
+    cutter = getattr(net, "patch_embed", None)
+    size, projection = (getattr(cutter, name, None) for name in ("img_size", "proj"))
+    if size is not None and isinstance(projection, nn.Conv2d):
+        yield _noise(net, projection.in_channels, *(size if isinstance(size, list | tuple) else (size, size)))
+
+
 def _from_timm(net: nn.Module) -> Iterator[Any]:
     config = getattr(net, "pretrained_cfg", None) or getattr(net, "default_cfg", None)
     if isinstance(config, dict) and "input_size" in config:
-        size = getattr(getattr(net, "patch_embed", None), "img_size", None)
         channels, *shape = config["input_size"]
-        yield _noise(net, channels, *(size or shape))
-        yield _noise(net, channels, *shape)
+        first = next((layer for layer in net.modules() if isinstance(layer, nn.Conv2d)), None)
+        for seen in dict.fromkeys((channels if first is None else first.in_channels, channels)):
+            yield _noise(net, seen, *shape)
 
 
 def _from_transformers(net: nn.Module) -> Iterator[Any]:

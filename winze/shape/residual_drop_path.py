@@ -11,16 +11,8 @@ from torch import Tensor
 from winze.depth import Place
 from winze.shape.calls import Branch, Shortcut
 from winze.shape.drop_path import check_drop_settings
-from winze.shape.masks import (
-    on_rows,
-    rate_at,
-    runs_rows,
-    shapes_are_fixed,
-    skip,
-    with_gradient_where,
-    with_zero_gradients,
-    without_graph,
-)
+from winze.shape.gradients import with_gradient_where, with_zero_gradients, without_graph
+from winze.shape.masks import on_rows, rate_at, runs_rows, shapes_are_fixed, skip
 from winze.shape.rule import Rule, check_choice
 
 
@@ -68,6 +60,8 @@ class ResidualDropPath(Rule):
     def _dense(self, stream: Tensor, branch: Branch) -> Tensor:
         keep = branch.coin if self.mask == "batch" else branch.keep
         assert keep is not None
+        if branch.stage == 2 and self.frozen == "weights" and self.mask == "batch":
+            return branch.onto(stream, branch(frozen=keep))
         if branch.stage == 2 and self.frozen == "weights":
             frozen, value = branch(frozen=True), branch()
             return branch.onto(stream, torch.where(branch.spread(keep, value).bool(), frozen, value))

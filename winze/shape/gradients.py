@@ -1,0 +1,65 @@
+"""Values that stay as they are while their gradients change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+@contextmanager
+def without_graph() -> Iterator[None]:
+    """No graph is recorded; autocast must not keep weights that it cast in here, for they would never learn."""
+    keeps = torch.is_autocast_cache_enabled()
+    torch.set_autocast_cache_enabled(False)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        torch.set_autocast_cache_enabled(keeps)
+
+
+def with_zero_gradients(value: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
+    """`value`, from which the parameters get a gradient of zeros, so that optimisers and DDP see them as ever."""
+    learning = [p for p in parameters if p.requires_grad]
+    if not learning or not torch.is_grad_enabled():
+        return value
+    result: Tensor = _ZeroGradients.apply(value, *learning)
+    return result
+
+
+def with_gradient_where(mask: Tensor, value: Tensor) -> Tensor:
+    """`value`, whose gradient is multiplied by `mask`."""
+    result: Tensor = _MaskedGradient.apply(value, mask)
+    return result
+
+
+class _ZeroGradients(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.save_for_backward(*parameters)
+        ctx.mark_dirty(value)
+        return value
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
+        return gradients[0], *(torch.zeros_like(p) for p in ctx.saved_tensors)
+
+
+class _MaskedGradient(torch.autograd.Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(value: Tensor, mask: Tensor) -> Tensor:
+        return value.view_as(value)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[1])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0] * ctx.saved_tensors[0], None
