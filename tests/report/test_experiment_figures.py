@@ -93,7 +93,7 @@ def test_a_ladder_orders_arms_by_what_they_stand_at_and_marks_the_last():
 
 def test_bars_end_at_the_start_of_the_mean_tunnel_and_at_the_last_layer():
     axes = tunnel_starts(ARMS, told={"other": 7}).axes[0]
-    assert [bar.get_width() for bar in axes.patches] == [10, 5, 10, 7]  # .9 and .92 reach 95 % of .95, or do not
+    assert [bar.get_width() for bar in axes.patches] == [5, 5, 7, 3]  # .9 and .92 reach 95 % of .95, or do not
     assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_marker() == "D"] == [7]
 
 

@@ -29,6 +29,8 @@ def tunnel_starts(
 
     What the paper told of an arm is a diamond. An arm that never reaches the threshold has no tunnel.
     """
+    from matplotlib.ticker import MaxNLocator
+
     read = {arm: runs for arm, runs in arms.items() if runs and all(facts.has(one, "probe") for one in runs)}
     if not read:
         raise UnreadError("no probes were read, so no tunnel has a start")
@@ -41,13 +43,14 @@ def tunnel_starts(
             start, low, high = (
                 total if place is None else numbers[place.index] for place in (found.start, found.low, found.high)
             )
-            axes.barh(row, total, color=colours.shade, height=0.6, label="tunnel")
             axes.barh(row, start, color=colours.probe, height=0.6, alpha=0.75, label="extractor")
+            axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
             axes.plot([low, high], [row, row], color=colours.ink, lw=1.4)
             if arm in (told or {}):
                 axes.plot((told or {})[arm], row, "D", mfc=colours.paper, color=colours.rank, markersize=5, label=whose)
         axes.set_yticks(np.arange(len(read)), [short(arm.replace("_", " "), 30) for arm in read])
         axes.invert_yaxis()
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(False, axis="y")
         axes.set(xlabel="layer", title=f"start of the tunnel at {percent(threshold)} of the accuracy")
         style.legend(drawing)

@@ -103,7 +103,10 @@ def _without_later_sets(readings: Readings) -> Readings:
 
 
 OWN = Curve("its own data", "probe", dash="--", beside=True)
-EACH_SET = [OWN, *(Curve(said, "probe", name, spot) for spot, (name, said) in enumerate(MANY.items(), 1))]
+EACH_SET = [
+    OWN,
+    *(Curve(said, "probe", name, 1 + i % 6, ":" if i >= 6 else "-") for i, (name, said) in enumerate(MANY.items())),
+]
 EACH_COUNT = [
     OWN,
     *(
