@@ -19,42 +19,64 @@ if TYPE_CHECKING:
 Arms = Mapping[str, Sequence[Readings]]
 Line = tuple[facts.Array, facts.Array]
 """Where a line has points, and its values [run, point]."""
+Said = Mapping[str, tuple[str, str]]
+"""The panel of every arm and its name there, of arms in an order: colours run from dark to bright along it."""
 
 
-def training_by_arm(arms: Arms, theme: str = "light", measure: str = "accuracy") -> matplotlib.figure.Figure:
-    """Draw a number of the whole network over the training step, the mean of each arm; the band spans the seeds."""
+def training_by_arm(
+    arms: Arms, theme: str = "light", measure: str = "accuracy", said: Said | None = None
+) -> matplotlib.figure.Figure:
+    """Draw a number of the whole network over training, the mean of each arm; the band spans the seeds.
+
+    Where all runs tell `epoch_steps`, training is counted in epochs, else in steps.
+    """
     lines = {arm: line for arm, runs in arms.items() if (line := _over_training(runs, measure)) is not None}
-    return _drawn(arms, lines, theme, "training step", f"test {label(measure)}")
+    epoch = {arm: facts.whole(arms[arm][0], "epoch_steps") for arm in lines}
+    epochs = bool(lines) and bool(np.isfinite(list(epoch.values())).all())
+    if epochs:
+        lines = {arm: (x / epoch[arm], values) for arm, (x, values) in lines.items()}
+    return _drawn(arms, lines, theme, "epoch" if epochs else "training step", f"test {label(measure)}", said)
 
 
 def depth_by_arm(
-    arms: Arms, theme: str = "light", measure: str = "numerical_rank", other: bool = False
+    arms: Arms,
+    theme: str = "light",
+    measure: str = "numerical_rank",
+    other: bool = False,
+    said: Said | None = None,
 ) -> matplotlib.figure.Figure:
     """Draw a measure over depth, the mean of each arm; the band spans the seeds. `other`: on the first other data."""
     lines = {arm: line for arm, runs in arms.items() if (line := _over_depth(runs, measure, other)) is not None}
-    return _drawn(arms, lines, theme, "block", f"{label(measure)}, other data" if other else label(measure))
+    return _drawn(arms, lines, theme, "block", f"{label(measure)}, other data" if other else label(measure), said)
 
 
-def _drawn(arms: Arms, lines: dict[str, Line], theme: str, across: str, up: str) -> matplotlib.figure.Figure:
+def _drawn(
+    arms: Arms, lines: dict[str, Line], theme: str, across: str, up: str, said: Said | None
+) -> matplotlib.figure.Figure:
     if not lines:
         raise UnreadError(f"no {up} was read")
     panels: dict[str, list[str]] = {}
     for arm in lines:
-        panels.setdefault(_title(arms[arm][0]), []).append(arm)
+        panels.setdefault(_title(arms[arm][0]) if said is None else said[arm][0], []).append(arm)
     with style.use(theme) as colours:
         drawing, grid = style.panels(len(panels))
         for axes, (title, inside) in zip(grid, panels.items(), strict=True):
-            names = dict(zip(inside, _own_names(inside), strict=True))
+            own = _own_names(inside) if said is None else [said[arm][1] for arm in inside]
+            names = dict(zip(inside, own, strict=True))
+            palette = colours.scans if said is None else colours.ramp_colours(len(inside))
             for spot, arm in enumerate(inside):
                 x, values = lines[arm]
-                colour = colours.scans[spot % len(colours.scans)]
+                colour = palette[spot % len(palette)]
                 axes.fill_between(x, values.min(0), values.max(0), color=colour, alpha=0.12, lw=0)
                 looks: dict[str, Any] = {"color": colour, "marker": style.MARKERS[spot % len(style.MARKERS)]}
                 axes.plot(x, values.mean(0), label=names[arm], markevery=style.sparse(len(x)), **looks)
             if across == "block":
                 depth_axis(axes, lines[inside[0]][0])
             axes.set(xlabel=across, ylabel=up, title=title)
-            axes.legend(ncols=2)
+            if said is None:
+                axes.legend(ncols=2)
+        if said is not None:
+            style.legend(drawing, columns=5)
         return drawing
 
 

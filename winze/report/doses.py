@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Panel:
-    """A setting: what stands at its axis, and lines by name, each with the arm at every value; texts make no line."""
+    """A setting: what stands at its axis, and lines by name, each with the arm at every value; texts make no line.
+
+    Colours of lines that are `ordered` run from dark to bright.
+    """
 
     title: str
     setting: str
     lines: Mapping[str, Mapping[Any, str]]
     log: bool = False
+    ordered: bool = False
 
 
 def doses(
@@ -49,9 +53,10 @@ def doses(
 
 def _panel(axes: matplotlib.axes.Axes, panel: Panel, seen: Mapping[str, Sequence[float]], colours: style.Theme) -> None:
     drawn: list[Any] = []
+    palette = colours.ramp_colours(len(panel.lines)) if panel.ordered else colours.scans
     for spot, (name, line) in enumerate(panel.lines.items()):
         points = {value: seen[arm] for value, arm in line.items() if seen.get(arm)}
-        colour, marker = colours.scans[spot], style.MARKERS[spot]
+        colour, marker = palette[spot], style.MARKERS[spot % len(style.MARKERS)]
         for value, values in points.items():
             axes.plot([value] * len(values), values, ".", color=colour, alpha=0.6, markersize=4, zorder=2)
         looks: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 5, "zorder": 3}

@@ -10,6 +10,7 @@ MEASURES = {
     "probe": "probe accuracy",
     "numerical_rank": "numerical rank",
     "effective_rank": "effective rank",
+    "last_effective_rank": "effective rank, last block",
     "participation_ratio": "participation ratio",
     "intra_variance": "variance within classes",
     "inter_variance": "variance between classes",

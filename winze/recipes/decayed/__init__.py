@@ -1,0 +1,1 @@
+"""Shortcuts that fade with depth (S4)."""
