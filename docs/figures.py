@@ -1,5 +1,6 @@
 """Draw the figures of README.md and docs/ from the readings in results/."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,6 +29,26 @@ def residual_droppath(results: Path) -> Figure:
     return training_by_arm({arm: list(seeds.values()) for arm, seeds in runs.items()})
 
 
+def droppath_cost(results: Path) -> Figure:
+    """Time and memory of a training step of ViT-B/16 under each way to run the rules, against the plain step."""
+    rows = json.loads((results / "residual_droppath.json").read_text())["rows"]
+    found = [row for row in rows if row["network"] == "vit_base_patch16_224" and row["how"] == "eager"]
+    found.sort(key=lambda row: -row["ratio"])
+    with style.use() as colours:
+        drawing, (time, memory) = style.panels(2, tall=2.6)
+        for spot, row in enumerate(found):
+            time.plot([row["low"], row["high"]], [spot, spot], color=colours.faint, linewidth=1)
+            time.plot(row["ratio"], spot, "o", color=colours.probe)
+            stages = [row[name] for name in ("memory", "memory_stage1", "memory_stage2") if name in row]
+            memory.plot([used / row["memory_plain"] for used in stages], [spot] * len(stages), "s", color=colours.rank)
+        for axes in (time, memory):
+            axes.axvline(1, color=colours.faint, linestyle=":")
+            axes.set_yticks(range(len(found)), [row["way"] for row in found])
+        time.set(title="Time of a step, mean of both stages", xlabel="x the plain step", xlim=(0.5, 1.15))
+        memory.set(title="Memory of a step, each stage", xlabel="x the plain step", xlim=(0, 1.15))
+        return drawing
+
+
 def of(name: str, title: str) -> Callable[[Path], Figure]:
     """One of a recipe's own figures, at the largest scale but the paper's with runs."""
 
@@ -43,6 +64,7 @@ def of(name: str, title: str) -> Callable[[Path], Figure]:
 FIGURES: dict[str, Callable[[Path], Figure]] = {
     "tunnel": tunnel,
     "residual_droppath": residual_droppath,
+    "droppath_cost": droppath_cost,
     "temperature_toy_ranks": of("temperature/toy", "Rank during training"),
     "temperature_toy_noise": of("temperature/toy", "Accuracy on noisy samples"),
     "temperature_toy_values": of("temperature/toy", "Singular values during training"),
