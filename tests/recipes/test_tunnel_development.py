@@ -9,8 +9,10 @@ import torch
 from winze.lab.bench import Bench
 from winze.lab.crossing import weights_of
 from winze.lab.study import train
-from winze.recipes.tunnel import development
-from winze.recipes.tunnel.development import RANK, recipe, switch_from_start, work
+from winze.readings import Readings
+from winze.recipes.tunnel import watched
+from winze.recipes.tunnel.development import recipe, switch_from_start
+from winze.recipes.tunnel.watched import RANK, put_back, watch_and_reset
 from winze.report import facts
 
 SMOKE = recipe.config("smoke", "vgg19")
@@ -23,7 +25,7 @@ def _look(net, step):
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
     bench = Bench(tmp_path_factory.mktemp("run"))
-    work(SMOKE, bench)
+    watch_and_reset(SMOKE, bench)
     return bench.readings
 
 
@@ -45,7 +47,7 @@ def test_layers_are_put_back_from_each_hidden_layer_on(read):
 
 def test_a_network_that_has_not_learnt_is_not_changed_by_being_put_back(tmp_path):
     bench = Bench(tmp_path)
-    work(replace(SMOKE, training=replace(SMOKE.training, epochs=0, milestones=())), bench)
+    watch_and_reset(replace(SMOKE, training=replace(SMOKE.training, epochs=0, milestones=())), bench)
     assert (facts.column(bench.readings, "reset")[:10] == facts.whole(bench.readings, "accuracy")).all()
 
 
@@ -53,10 +55,10 @@ def test_putting_back_changes_weights_of_hidden_layers_alone_and_leaves_the_netw
     held, seen = {}, []
     trained = train(SMOKE, Bench(tmp_path), watch=lambda net, *_: held.update(start=weights_of(net)) or _look)
     end = weights_of(trained.net)
-    monkeypatch.setattr(development, "evaluate", lambda net, _: seen.append(weights_of(net)) or 0.0)
-    monkeypatch.setattr(development, "update_bn", lambda *_: None)
-    readings = development.Readings(conventions={"places": [f"p{i}" for i in range(11)]})
-    development._reset(readings, trained, held["start"], SMOKE)
+    monkeypatch.setattr(watched, "evaluate", lambda net, _: seen.append(weights_of(net)) or 0.0)
+    monkeypatch.setattr(watched, "update_bn", lambda *_: None)
+    readings = Readings(conventions={"places": [f"p{i}" for i in range(11)]})
+    put_back(readings, trained, held["start"], SMOKE)
     first = seen[0]
     assert torch.equal(first["layers.conv1.conv.weight"], held["start"]["layers.conv1.conv.weight"])
     assert torch.equal(first["layers.conv1.norm.running_var"], end["layers.conv1.norm.running_var"])

@@ -2,7 +2,8 @@
 
 from itertools import pairwise
 
-from winze.recipes.tunnel.ood import ORDER, SOURCES, recipe, some
+from winze.recipes.tunnel.ood import SOURCES, recipe
+from winze.recipes.tunnel.other_sets import ORDER, some
 
 
 def test_subsets_of_a_set_lie_inside_each_other():

@@ -20,6 +20,7 @@ from winze.lab.claims import Contrast
 from winze.lab.quantities import OOD, At, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
 from winze.lab.verdicts import Region
+from winze.recipes.tunnel.cells import ARMS, CLASS_TABLE, DEPTHS, SHARES, STARTS, WIDTH_TABLE, WIDTHS, named
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
@@ -32,7 +33,6 @@ from winze.recipes.tunnel.settings import (
     PAPER,
     PICTURES,
     REFERENCE,
-    RESNET,
     SYSTEM,
     TEN_OF_CIFAR100,
     TINY,
@@ -44,89 +44,13 @@ from winze.recipes.tunnel.settings import (
 )
 from winze.report.starts import tunnel_starts
 
-DEPTHS = (6, 8, 10, 12)
 FULL = ("gpu", "paper")
-WIDTHS = {"narrow": "x0.25", "": "", "wide": "x2"}
-WIDTH_TABLE = {  # 5.3.1: the start of the tunnel at 95 % for widths of 1/4, 1 and 2
-    "vgg16": (8, 7, 7),
-    "vgg19": (8, 7, 7),
-    "resnet18": (15, 13, 13),
-    "resnet34": (24, 20, 24),
-}
-SHARES = (30, 50, 100)
-CLASS_TABLE = {  # 5.3.2: the same for 30, 50 and 100 % of the classes
-    ("vgg19", "cifar10"): (6, 7, 7),
-    ("vgg19", "cifar100"): (8, 8, 9),
-    ("vgg19", "cinic10"): (6, 7, 7),
-    ("resnet34", "cifar10"): (19, 19, 21),
-    ("resnet34", "cifar100"): (30, 30, 31),
-    ("resnet34", "cinic10"): (9, 9, 17),
-}
 NAMES = {"vgg16": "VGG-16", "vgg19": "VGG-19", "resnet18": "ResNet-18", "resnet34": "ResNet-34"}
 SETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "cinic10": "CINIC-10"}
-OTHERS = {  # captions of CINIC-10 name both sets
-    "cifar10": (TEN_OF_CIFAR100,),
-    "cifar100": ("cifar10",),
-    "cinic10": ("cifar10", TEN_OF_CIFAR100),
-}
 LADDERS = {
     ("cpu",): ("vgg19_30", "vgg19"),
     FULL: ("vgg19_30", "vgg19_50", "vgg19"),
 }  # by scale, from few classes to all
-
-
-def named(network: str, *words: str) -> str:
-    """An arm's name; what is usual is left out: `vgg19_wide`, `vgg19_30`, `resnet34_cifar100_50`."""
-    return "_".join([network, *(word for word in words if word not in ("", "cifar10", "100"))])
-
-
-def built(network: str, width: str = "") -> dict[str, Any]:
-    """The fields of a network's arm."""
-    if network.startswith("vgg"):
-        return {"network": f"winze/{network}{width}", "training": VGG}
-    options = {"stem": "thesis"}
-    return {"network": f"winze/{network}{width}", "options": options, "places": "blocks", "training": RESNET}
-
-
-def classes(data: str, percent: int) -> str:
-    """The first so many percent of a set's classes."""
-    count = (100 if data == "cifar100" else 10) * percent // 100
-    return data if percent == 100 else f"{data}[0-{count - 1}]"
-
-
-def of_classes(network: str, data: str, percent: int) -> dict[str, Any]:
-    """The fields of an arm that learns some of the classes, in as many steps as all of them take."""
-    arm = built(network)
-    return arm | {
-        "data": classes(data, percent),
-        "training": as_many_steps(arm["training"], percent / 100),
-        "ood": OTHERS[data],
-    }
-
-
-TOLD = {
-    **{f"mlp{depth}": 4 for depth in DEPTHS},
-    **{
-        named(network, data, str(percent)): layer
-        for (network, data), layers in CLASS_TABLE.items()
-        for percent, layer in zip(SHARES, layers, strict=True)
-    },
-    **{
-        named(network, word): layer
-        for network, layers in WIDTH_TABLE.items()
-        for word, layer in zip(WIDTHS, layers, strict=True)
-    },
-}
-arms: dict[str, Mapping[str, Any]] = {
-    **{f"mlp{depth}": {"network": f"winze/mlp{depth}", "training": MLP} for depth in DEPTHS},
-    **{named(network, word): built(network, width) for network in WIDTH_TABLE for word, width in WIDTHS.items()},
-    **{
-        named(network, data, str(percent)): of_classes(network, data, percent)
-        for network, data in CLASS_TABLE
-        for percent in SHARES
-        if (data, percent) != ("cifar10", 100)  # the network of width 1
-    },
-}
 short_vgg = quick(VGG, 16)
 small_mlp = replace(MLP, epochs=60, evaluate_every=60)
 on_digits: dict[str, Mapping[str, Any]] = {
@@ -147,7 +71,7 @@ recipe = Recipe(
     shows="depth and width lengthen the tunnel, and so do fewer classes",
     paper=PAPER,
     url=URL,
-    arms=arms,
+    arms=ARMS,
     scales={
         "smoke": Scale(
             Study("winze/mlp6x64", "digits", replace(MLP, epochs=1), limit=300),
@@ -279,5 +203,5 @@ recipe = Recipe(
         "the classes that are learnt are the first ones; the thesis does not say which it took",
     ),
     measures=("probe", "accuracy", "numerical_rank", "loss", "correct/*"),
-    figures={"Start of the tunnel": partial(tunnel_starts, told=TOLD, whose="the thesis, CIFAR-10 and others")},
+    figures={"Start of the tunnel": partial(tunnel_starts, told=STARTS, whose="the thesis, CIFAR-10 and others")},
 )
