@@ -8,6 +8,7 @@ from winze.readings import Readings
 from winze.report.by_arm import depth_by_arm, training_by_arm
 from winze.report.doses import Panel, doses
 from winze.report.scans import UnreadError
+from winze.report.style import THEMES
 
 
 def looked(*accuracies: float, network: str = "resnet18") -> Readings:
@@ -62,3 +63,30 @@ def test_a_setting_is_drawn_with_every_run_and_the_mean_of_the_last_looks():
 def test_nothing_that_was_read_is_told_not_drawn(draw):
     with pytest.raises(UnreadError):
         draw({"a": [Readings()]})
+
+
+def test_training_is_counted_in_epochs_where_all_runs_tell_their_steps():
+    arms = {"a": [looked(0.2, 0.4)], "b": [looked(0.1, 0.3)]}
+    for runs in arms.values():
+        runs[0].add("epoch_steps", 50)
+    axes = training_by_arm(arms).axes[0]
+    assert (axes.get_xlabel(), axes.get_lines()[0].get_xdata().tolist()) == ("epoch", [2, 4])
+    axes = training_by_arm(arms | {"c": [looked(0.2, 0.4)]}).axes[0]
+    assert (axes.get_xlabel(), axes.get_lines()[0].get_xdata().tolist()) == ("training step", [100, 200])
+
+
+def test_arms_in_an_order_have_the_panels_and_names_that_are_said():
+    arms = {name: [looked(0.2, 0.4)] for name in ("a1", "a2", "b1")}
+    said = {"a1": ("first", "one"), "a2": ("first", "two"), "b1": ("second", "one")}
+    drawing = training_by_arm(arms, said=said)
+    assert [axes.get_title(loc="left") for axes in drawing.axes] == ["first", "second"]
+    assert [list(lines(axes)) for axes in drawing.axes] == [["one", "two"], ["one"]]
+    one, two = drawing.axes[0].get_lines()
+    assert (one.get_color(), two.get_color()) == tuple(THEMES["light"].ramp_colours(2))
+
+
+def test_more_lines_than_colours_can_be_drawn_in_their_order():
+    panel = Panel("", "blocks", {f"line {number}": {1: f"arm{number}"} for number in range(9)}, ordered=True)
+    drawing = doses({f"arm{number}": [looked(0.1)] for number in range(9)}, panels=[panel])
+    colours = [line.get_color() for line in drawing.axes[0].get_lines() if line.get_label().startswith("line")]
+    assert colours == THEMES["light"].ramp_colours(9)
