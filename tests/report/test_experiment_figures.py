@@ -83,6 +83,14 @@ def test_points_show_every_seed_their_mean_and_what_the_paper_told():
     assert not [line for line in drawing.axes[1].get_lines() if line.get_marker() == "D"]
 
 
+def test_points_of_all_panels_are_seen_on_one_scale():
+    far = run()
+    far.add("E1", 0.1, data="task 1")
+    axes = points({"near": [run()], "far": [far]}, groups=GROUPS, what="accuracy").axes
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert axes[0].get_ylim()[0] < 0.1 < 0.8 < axes[0].get_ylim()[1]
+
+
 def test_a_ladder_orders_arms_by_what_they_stand_at_and_marks_the_last():
     axes = DRAW["ladder"](ARMS).axes[0]
     line = next(line for line in axes.get_lines() if line.get_label() == "task 1")

@@ -49,8 +49,10 @@ def points(
         for axes, (arm, runs) in zip(grid, drawn.items(), strict=True):
             _panel(axes, runs, groups, colours)
             _tell(axes, groups, (told or {}).get(arm, {}), whose, colours)
-            axes.sharey(grid[0])
             axes.set(ylabel=what, title=f"{short(arm.replace('_', ' '), 30)}, {len(runs)} seeds")
+        lows, highs = zip(*(axes.get_ylim() for axes in grid), strict=True)
+        for axes in grid:
+            axes.set_ylim(min(lows), max(highs))
         style.legend(drawing)
         return drawing
 
