@@ -62,7 +62,7 @@ def row(size: int, name: str, rule: Rule | None, device: str, epochs: int, pairs
     found = ratio(together, in_turn, device, pairs)
     steps = epochs * len(data[1]) // training.batch
     told = {"network": f"winze/spiral{size}x{size}, {name}", "networks": len(SEEDS), "steps": steps}
-    return told | {"speedup": round(1 / found["ratio"], 2)} | found
+    return told | found
 
 
 def networks(size: int, rule: Rule | None) -> tuple[list[Any], list[Alternation] | None]:

@@ -172,6 +172,23 @@ def train(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def spiral(result: dict[str, Any]) -> str:
+    """One line a network and algorithm: how much faster its seeds train side by side than one after the other."""
+    head = ["network", "device", "networks", "steps", "speed", "seconds one after the other"]
+    rows = [
+        [
+            row["network"],
+            row["device"],
+            row["networks"],
+            row["steps"],
+            f"{1 / row['ratio']:.1f} x [{1 / row['high']:.1f}-{1 / row['low']:.1f}]",
+            f"{row['seconds']:.1f}",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
 def interval(row: dict[str, Any]) -> str:
     """A ratio with its interval, where there is one."""
     if row.get("ratio") is None:
@@ -344,12 +361,37 @@ def temperature(results: Path) -> str:
     return table(head, lines, "κ and ρ in percent; the thesis's ρ is that of SVHN (ImageNet: of CIFAR-100).")
 
 
+def decayed(results: Path) -> str:
+    """One line a number of blocks and alpha_min that was run: accuracy, ranks, and what the paper does not have."""
+    from winze.lab.results import load
+    from winze.recipes.decayed.supervised import recipe
+
+    head = ["scale", "blocks", "alpha_min", "seeds", "accuracy", "effective rank, last block", "mean of all blocks"]
+    head += ["95 % at layer", "other data, last block", "lost since the best block"]
+    kept, lines = load(recipe, results), []
+    for scale in (name for name in recipe.scales if name != "smoke"):
+        for arm, runs in kept.get(scale, {}).items():
+            config = recipe.config(scale, arm)
+            shown = {each: quantity(recipe, runs, each) for each in recipe.quantities}
+            lines.append(
+                [
+                    *(scale, config.blocks, f"{config.rule.alpha_min:g}", len(runs)),
+                    *(spread(shown["accuracy"], 1, 100), spread(shown["rank_at_the_end"], 3)),
+                    *(spread(shown["rank_of_all_blocks"], 3), spread(shown["tunnel_start"], 1)),
+                    spread(shown["other_data_at_the_end"], 1, 100),
+                    spread(shown["other_data_lost_at_the_end"], 1, 100),
+                ]
+            )
+    return table(head, lines, "The paper, ResNet-18 (8 blocks): 94.4 at its best alpha_min, 93.6 at 1.")
+
+
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "verdicts": verdicts,
     "verdicts.tally": tallies,
     "residual_droppath.table1": droppath_table1,
     "residual_droppath.ablation": droppath_ablation,
     "temperature": temperature,
+    "decayed": decayed,
 }
 """Tables made of several files of results/."""
 
@@ -359,6 +401,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "junctions": junctions,
     "scan": scan,
     "train": train,
+    "spiral": spiral,
 }
 
 

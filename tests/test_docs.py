@@ -125,6 +125,13 @@ RESULTS = {
             {"network": "mlp", "device": "cpu", "how": "plain", "processes": 1, "ratio": 1.02, "low": 1.0, "high": 1.1},
         ],
     },
+    "spiral": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"network": "mlp, ours", "device": "cpu", "networks": 10, "steps": 16, "ratio": 0.2}
+            | {"low": 0.1, "high": 0.25, "seconds": 1.5},
+        ],
+    },
 }
 
 

@@ -71,11 +71,12 @@ def test_points_are_drawn_by_class():
 
 
 def test_distances_of_streams_are_counted_from_0_and_of_branches_from_1():
-    deep = Readings(arrays={"distances": np.eye(10), "distances_branches": np.eye(9)})
-    flat = Readings(arrays={"distances": np.eye(4), "distances_branches": np.eye(3)})
+    deep = Readings(arrays={"distances": 1 - np.eye(10), "distances_branches": 1 - np.eye(9)})
+    flat = Readings(arrays={"distances": 1 - np.eye(4), "distances_branches": 1 - np.eye(3)})
     drawing = distance_maps({"deep_ours": [deep], "flat": [flat]})
-    above, below = (axes for axes in drawing.axes if axes.images and axes.get_title(loc="left"))
-    assert above.get_title(loc="left") == "deep, ours: streams h"
+    above, below = (axes for axes in drawing.axes if axes.images)
+    assert above.get_title(loc="left") == "deep, ours"
+    assert (above.get_ylabel(), below.get_ylabel()) == ("layer, streams h", "layer, branches f")
     assert above.images[0].get_extent() == [-0.5, 9.5, -0.5, 9.5]
     assert below.images[0].get_extent() == [0.5, 9.5, 0.5, 9.5]
 

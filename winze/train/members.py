@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
 from torch.overrides import TorchFunctionMode
 
 from winze.shape import Alternation
+from winze.shape.masks import rate_at
 from winze.train.objectives import Objective
 
 
@@ -34,6 +36,7 @@ class Members(nn.Module):
     ) -> None:
         super().__init__()
         self._shapes = {name: one.shape for name, one in nets[0].named_parameters()}
+        self._tied = len(self._shapes) < len(list(nets[0].named_parameters(remove_duplicate=False)))
         for net in nets:
             if {name: one.shape for name, one in net.named_parameters()} != self._shapes:
                 raise ValueError("networks side by side must be of one make: their parameters differ")
@@ -58,9 +61,9 @@ class Members(nn.Module):
         with ExitStack() as moment:
             if self.alternation is not None and masks is not None:
                 moment.enter_context(self.alternation.reading(masks))
-            if noise.numel():
-                moment.enter_context(_Numbers(noise))
-            return functional_call(self._run[0], {f"net.{name}": one for name, one in self._parts(weights)}, (x, y))
+            moment.enter_context(_StandIns(noise))
+            named = {f"net.{name}": one for name, one in self._parts(weights)}
+            return functional_call(self._run[0], named, (x, y), tie_weights=self._tied)
 
     def train(self, mode: bool = True) -> Members:
         """Set the mode of the network that is run for all members, too."""
@@ -71,12 +74,15 @@ class Members(nn.Module):
         """Give each network its weights."""
         for net, own in zip(self.nets, self.weights.detach(), strict=True):
             spread(own, net)
+        if self.alternation is not None:
+            self.alternation.hand_out()
 
     def draws(self, x: Tensor, y: Tensor) -> int:
         """How many numbers one member draws with `torch.rand` while it learns from a batch of its own."""
         run = self._run[0].train()
         home = next(run.parameters())
-        with _Numbers() as asked, torch.no_grad():
+        steered = nullcontext() if self.alternation is None else self.alternation.reading(self.alternation.masks[0])
+        with _StandIns() as asked, steered, torch.no_grad():
             run(x.to(home) if x.is_floating_point() else x.to(home.device), y.to(home.device))
         return asked.count
 
@@ -98,8 +104,13 @@ class Alternations(Alternation):
         if any(one.rows is None or (one.rows, one.every) != (first.rows, first.every) for one in each):
             raise ValueError("alternations side by side want the same rows= and every=, given when they are made")
         super().__init__(net, first.every, first.rows)
-        self.each, self.stage = list(each), first.stage
-        self.masks = self._gathered()
+        self.masks: Tensor
+        self.each = list(each)
+        rules: list[Any] = [junction.rule for junction in self._junctions]
+        rates = [rate_at(rule.rate, rule.profile, j.seat) for rule, j in zip(rules, self._junctions, strict=True)]
+        coins = all((rule.mask, rule.draw) == ("sample", "bernoulli") for rule in rules)
+        self._rates = torch.tensor(rates)[:, None] if coins else None
+        self.load_state_dict({"each": [one.state_dict() for one in each]})
 
     @contextmanager
     def reading(self, masks: Tensor) -> Iterator[None]:
@@ -109,14 +120,6 @@ class Alternations(Alternation):
             yield
         finally:
             self._table = own
-
-    def step(self) -> None:
-        """Go on to the next step of each; captured graphs find new masks in the same memory."""
-        for one in self.each:
-            one.step()
-        if self.stage == 2 and self.each[0].stage == 1:
-            self.masks.copy_(self._gathered())
-        self.stage = self.each[0].stage
 
     def kept_whole(self, row: int, samples: int) -> bool:
         """Masks that Python would have to look at."""
@@ -132,18 +135,49 @@ class Alternations(Alternation):
         return self
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next steps depend on."""
-        return {"each": [one.state_dict() for one in self.each]}
+        """What each alternation would be at, had it been stepped alone."""
+        shared = {"stage": self.stage, "steps": self._steps, "rows": self.rows}
+        own = zip(self._generators, self.masks.cpu(), strict=True)
+        return {"each": [{**shared, "generator": one.get_state(), "table": table} for one, table in own]}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to where `state_dict` was taken."""
-        for one, own in zip(self.each, state["each"], strict=True):
-            one.load_state_dict(own)
-        self.stage = self.each[0].stage
-        self.masks.copy_(self._gathered())
+        each = state["each"]
+        if len({(one["stage"], one["steps"]) for one in each}) > 1:
+            raise ValueError("alternations side by side must be in step")
+        self.stage, self._steps = each[0]["stage"], each[0]["steps"]
+        self._generators = [torch.Generator() for _ in each]
+        for generator, one in zip(self._generators, each, strict=True):
+            generator.set_state(one["generator"])
+        self._put(torch.stack([one["table"] for one in each]))
 
-    def _gathered(self) -> Tensor:
-        return torch.stack([one.state_dict()["table"] for one in self.each])
+    def hand_out(self) -> None:
+        """Bring each alternation to where it would be, had it been stepped alone."""
+        for one, own in zip(self.each, self.state_dict()["each"], strict=True):
+            one.load_state_dict(own)
+
+    def _draw(self, rows: int) -> None:
+        """Draw what each alternation would draw; many coins at once fall as they would one row after the other."""
+        if not hasattr(self, "_generators"):  # the base class draws a table before there are any
+            return
+        if self._rates is not None:
+            noise = torch.empty(len(self._generators), len(self._rates), rows)
+            for one, generator in zip(noise, self._generators, strict=True):
+                one.uniform_(generator=generator)
+            self._put(noise >= self._rates)
+            return
+        tables = []
+        for generator in self._generators:
+            self._generator = generator
+            tables.append(torch.stack([self._draw_row(junction, rows, 0, 1) for junction in self._junctions]))
+        self._put(torch.stack(tables))
+
+    def _put(self, masks: Tensor) -> None:
+        """Put masks in place, into the same memory where there is some, so that captured graphs see them."""
+        if hasattr(self, "masks"):
+            self.masks.copy_(masks)
+        else:
+            self.masks = masks
 
 
 class _Loss(nn.Module):
@@ -157,8 +191,12 @@ class _Loss(nn.Module):
         return self.objective(self.net, x, y)
 
 
-class _Numbers(TorchFunctionMode):
-    """While open, `torch.rand` hands out these numbers one after the other; without any it gives zeros and counts."""
+class _StandIns(TorchFunctionMode):
+    """What two of torch's functions are to a network that is run for all members.
+
+    `torch.rand` hands out `numbers` one after the other; without any it gives zeros, and counts. A linear layer is a
+    product and a sum, which `vmap` takes as they are, where it would scale and add in further passes.
+    """
 
     def __init__(self, numbers: Tensor | None = None) -> None:
         super().__init__()
@@ -166,12 +204,17 @@ class _Numbers(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
-        if function is not torch.rand:
-            return function(*args, **given)
-        shape = torch.Size(args[0] if isinstance(args[0], tuple | list) else args)
+        if function is torch.rand:
+            return self._rand(torch.Size(args[0] if isinstance(args[0], tuple | list) else args), given.get("device"))
+        if function is F.linear and len(args) == 3 and args[0].ndim == 2 and args[2] is not None:
+            x, weight, bias = args
+            return x.mm(weight.t()) + bias
+        return function(*args, **given)
+
+    def _rand(self, shape: torch.Size, device: Any) -> Tensor:
         start, self.count = self.count, self.count + shape.numel()
         if self.numbers is None:
-            return torch.zeros(shape, device=given.get("device"))
+            return torch.zeros(shape, device=device)
         return self.numbers[start : self.count].view(shape)
 
 
