@@ -9,7 +9,7 @@ import pytest
 from winze.lab.bench import Bench
 from winze.networks import NetworkError
 from winze.readings import Readings
-from winze.recipes.decayed.supervised import ALPHAS, BLOCKS, SWEEPS, SWEPT, arm, recipe, slope
+from winze.recipes.decayed.supervised import ALPHAS, BLOCKS, SWEEPS, SWEPT, arm, recipe, slope, third_stage_slope
 from winze.recipes.decayed.watched import RANK, work
 from winze.report.scans import UnreadError
 from winze.shape import DecayedIdentity
@@ -90,10 +90,10 @@ def test_the_papers_scale_has_the_whole_sweep():
 
 
 def told(rank: float, accuracy: float) -> Readings:
-    """A run of two blocks with these numbers."""
+    """A run of eight blocks with these numbers."""
     made = Readings(conventions={"data": "d"})
-    for index, value in enumerate((rank + 1, rank)):
-        made.add("effective_rank", value, place=f"p{index}", index=index, total=2, data="d", split="test")
+    for index, value in enumerate(np.linspace(rank + 1, rank, 8)):
+        made.add("effective_rank", value, place=f"p{index}", index=index, total=8, data="d", split="test")
     made.add("accuracy", accuracy, data="d", split="test", step=3)
     made.add(RANK, rank, data="d", split="test", step=3)
     return made
@@ -122,6 +122,7 @@ def test_a_rank_that_follows_alpha_min_is_borne_out_and_a_loss_of_accuracy_is_no
 def test_a_slope_over_depth_is_that_from_the_first_to_the_last_block():
     assert slope(np.array([4.0, 3.0, 2.0])) == pytest.approx(-2)
     assert slope(np.linspace(1, 2, 16)) == pytest.approx(1)
+    assert third_stage_slope(np.array([9.0, 9, 9, 9, 5, 4, 3, 9, 9])) == pytest.approx(-2)
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

@@ -75,6 +75,8 @@ def _drawn(
             axes.set(xlabel=across, ylabel=up, title=title)
             if said is None:
                 axes.legend(ncols=2)
+            else:
+                axes.sharey(grid[0])
         if said is not None:
             style.legend(drawing, columns=5)
         return drawing

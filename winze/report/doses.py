@@ -53,16 +53,16 @@ def doses(
 
 def _panel(axes: matplotlib.axes.Axes, panel: Panel, seen: Mapping[str, Sequence[float]], colours: style.Theme) -> None:
     drawn: list[Any] = []
-    palette = colours.ramp_colours(len(panel.lines)) if panel.ordered else colours.scans
-    for spot, (name, line) in enumerate(panel.lines.items()):
+    lines = {name: line for name, line in panel.lines.items() if any(seen.get(arm) for arm in line.values())}
+    palette = colours.ramp_colours(len(lines)) if panel.ordered else colours.scans
+    for spot, (name, line) in enumerate(lines.items()):
         points = {value: seen[arm] for value, arm in line.items() if seen.get(arm)}
         colour, marker = palette[spot], style.MARKERS[spot % len(style.MARKERS)]
         for value, values in points.items():
             axes.plot([value] * len(values), values, ".", color=colour, alpha=0.6, markersize=4, zorder=2)
         looks: dict[str, Any] = {"marker": marker, "color": colour, "markersize": 5, "zorder": 3}
-        if points:
-            dash = "none" if any(isinstance(value, str) for value in points) else "-"
-            axes.plot(list(points), [np.mean(one) for one in points.values()], label=name, linestyle=dash, **looks)
+        dash = "none" if any(isinstance(value, str) for value in points) else "-"
+        axes.plot(list(points), [np.mean(one) for one in points.values()], label=name, linestyle=dash, **looks)
         drawn += points
     if panel.log:
         axes.set_xscale("log")

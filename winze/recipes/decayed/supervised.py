@@ -61,6 +61,11 @@ def slope(curve: Array) -> float:
     return float(np.polyfit(np.linspace(0, 1, len(curve)), curve, 1)[0])
 
 
+def third_stage_slope(curve: Array) -> float:
+    """The same from the first to the last block of the third stage, which all have as many channels."""
+    return slope(curve[4:-2])
+
+
 def _sweep(scale: str, count: int) -> list[Claim]:
     """What all alpha_min of a scale say together, in networks of so many blocks."""
     _, alphas, _ = SWEEPS[scale]
@@ -113,6 +118,11 @@ def _depth(alpha: float) -> list[Claim]:
         Claim(
             f"within a network of 16 blocks the rank falls with depth (alpha_min {alpha:g})",
             at_most("rank_slope", arm(16, alpha), 0),
+            paper="falls with depth",
+        ),
+        Claim(
+            f"so it does within its third stage, whose blocks all have as many channels (alpha_min {alpha:g})",
+            at_most("rank_slope_in_third_stage", arm(16, alpha), 0),
             paper="falls with depth",
         ),
         Claim(
@@ -221,6 +231,7 @@ recipe = Recipe(
         "rank_at_the_end": hidden("effective_rank"),
         "rank_of_all_blocks": Over("effective_rank", np.nanmean),
         "rank_slope": Over("effective_rank", slope),
+        "rank_slope_in_third_stage": Over("effective_rank", third_stage_slope),
         "rank_over_training": OverLooks(RANK, np.mean),
         "tunnel_start": TunnelLayer(0.95),
         "other_data_at_the_end": hidden("probe", OOD),
