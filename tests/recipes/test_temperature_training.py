@@ -73,7 +73,8 @@ def losing(losses: dict[float, float], seen: list):
     """A training that ends with given losses by rate; NaN diverges."""
 
     def train(study, bench, name, watch):
-        seen.append((name, torch.rand(1).item(), study.training.epochs, study.training.schedule))
+        shrinks = study.training.lr * study.training.weight_decay
+        seen.append((name, torch.rand(1).item(), study.training.epochs, study.training.schedule, shrinks))
         loss = losses[study.training.lr]
         if math.isnan(loss):
             raise DivergedError("lost")
@@ -87,15 +88,16 @@ def losing(losses: dict[float, float], seen: list):
     [((3.0, 2.0, 1.0), 4.0), ((3.0, 1.0, 2.0), 2.0), ((3.0, 2.0, math.nan), 2.0), ((1.0, math.nan, math.nan), 1.0)],
 )
 def test_the_rate_is_the_one_with_the_lowest_loss_after_a_short_trial(losses, best, tmp_path, monkeypatch):
-    config = replace(SMOKE, factors=(1.0, 2.0, 4.0), trial=3)
+    config = replace(SMOKE, factors=(1.0, 2.0, 4.0), trial=3, training=replace(SMOKE.training, weight_decay=0.5))
     lr, seen = config.training.lr, []
     monkeypatch.setattr(heated, "train", losing(dict(zip((lr, 2 * lr, 4 * lr), losses, strict=True)), seen))
     assert best_factor(config, Bench(tmp_path)) == best
-    names, draws, epochs, schedules = zip(*seen, strict=True)
+    names, draws, epochs, schedules, shrinks = zip(*seen, strict=True)
     assert names == ("try-0", "try-1", "try-2")
     assert len(set(draws)) == 1, "every trial starts from the same weights"
     assert set(epochs) == {3}
     assert set(schedules) == {"constant"}
+    assert set(shrinks) == {lr * 0.5}, "a step shrinks weights as much at every rate"
 
 
 def test_a_single_factor_needs_no_trial(tmp_path, monkeypatch):
@@ -152,11 +154,13 @@ def test_looks_see_a_layer_that_reads_what_it_is_fed():
     fed = net.layers[0](samples).detach()
     with torch.no_grad():
         net.layers[1][0].weight.copy_(torch.diag(torch.arange(20, 0, -1.0)) @ torch.linalg.svd(fed)[2])
-    looks = Looks(net, samples, "points", every=10, at=(0,), top=5)
-    looks(net, 0)
-    read, _ = rows(looks.readings, "alignment", 0)
+    looks = Looks(net, samples, "points", every=10, at=(5,), top=5)
+    looks(net, 5)
+    read, _ = rows(looks.readings, "alignment", 5)
     assert read > 0.99
-    assert looks.readings.arrays["alignment/0"][0].diagonal().min() > 250
+    assert looks.readings.arrays["alignment/5"][0].diagonal().min() > 250
+    looks(net, 6)
+    assert not rows(looks.readings, "logits_norm", 6)
 
 
 def test_looks_read_channels_of_convolutions_over_all_positions():

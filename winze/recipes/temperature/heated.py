@@ -24,6 +24,7 @@ class Heated(Study):
 
     Its rate is that of the `factors` times training.lr with the lowest loss after `trial` epochs, all tried from the
     weights that the network then starts from; these depend on the seed alone, so that all temperatures share them.
+    Weight decay is divided by the factor, since a step shrinks weights by decay x rate.
     The logits' norm is read each `every_look` steps and alignment at the steps `look_at`, on `look_samples` of the
     test set.
     """
@@ -90,7 +91,8 @@ def best_factor(config: Heated, bench: Bench) -> float:
 
 def _train(config: Heated, bench: Bench, factor: float, name: str = "train", watch: Watching | None = None) -> Trained:
     seed_all(mix(bench.seed, "work"))  # the same weights each time
-    training = replace(config.training, lr=config.training.lr * factor)
+    decay = config.training.weight_decay / factor  # so that a step shrinks weights as much at every rate
+    training = replace(config.training, lr=config.training.lr * factor, weight_decay=decay)
     return train(replace(config, training=training), bench, name, watch)
 
 

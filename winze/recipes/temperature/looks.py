@@ -84,7 +84,8 @@ class Looks:
                 whole = torch.zeros(self.top, self.top, dtype=torch.float64)
                 whole[: len(found.matrix), : len(found.matrix)] = found.matrix
                 maps.append((255 * whole).round().to(torch.uint8).numpy())
-        self.readings.arrays[f"alignment/{step}"] = np.stack(maps)
+        if step:  # fresh weights are aligned with nothing
+            self.readings.arrays[f"alignment/{step}"] = np.stack(maps)
 
 
 def _reads(layer: Layer, most: int) -> Tensor:

@@ -25,10 +25,7 @@ def alignment_maps(
     A bright diagonal: the layer reads first what its input has most of.
     """
     rows = [
-        (f"{said}, step {step}", maps)
-        for arm, said in arms.items()
-        for step, maps in _maps(runs.get(arm, ())).items()
-        if step
+        (f"{said}, step {step}", maps) for arm, said in arms.items() for step, maps in _maps(runs.get(arm, ())).items()
     ]
     if not rows:
         raise UnreadError(f"no alignment of {', '.join(arms)} was read")
