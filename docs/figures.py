@@ -78,6 +78,11 @@ FIGURES: dict[str, Callable[[Path], Figure]] = {
     "temperature_alignment": of("temperature/training", "Alignment in MLP-8"),
     "temperature_probes": of("temperature/training", "Probes over depth"),
     "temperature_schedule": of("temperature/schedule", "Ranks over depth"),
+    "decayed_depth": of("decayed/supervised", "Effective rank over depth"),
+    "decayed_blocks": of("decayed/supervised", "Effective rank by the number of blocks"),
+    "decayed_training": of("decayed/supervised", "Effective rank over training"),
+    "decayed_accuracy": of("decayed/supervised", "Accuracy by alpha_min"),
+    "decayed_other": of("decayed/supervised", "Other data over depth"),
 }
 
 
