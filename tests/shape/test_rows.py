@@ -11,6 +11,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 import winze
+from winze.shape.calls import Branch
 from winze.shape.masks import granule, ordered
 from winze.shape.rows import add, fork, parted, take
 
@@ -161,8 +162,10 @@ def test_drop_path_on_rows_draws_what_the_dense_form_draws(draw):
     torch.testing.assert_close(results["rows"], results["dense"], rtol=1e-12, atol=1e-12)
 
 
-def test_auto_runs_rows_under_coins():
-    torch.manual_seed(0)
+@pytest.mark.parametrize(("on_gpu", "apart"), [(False, True), (True, False)])
+def test_auto_runs_rows_where_they_pay(monkeypatch, on_gpu, apart):
+    """This stream is large enough for a CPU; a GPU would wait for Python."""
+    monkeypatch.setattr(Branch, "on_gpu", on_gpu)
     seen = []
 
     class Counting(nn.Linear):
@@ -173,7 +176,7 @@ def test_auto_runs_rows_under_coins():
     net = nn.Sequential(winze.Junction(nn.Sequential(Counting(4096, 8), nn.Linear(8, 4096))))
     winze.rewire(net, winze.DropPath(0.5, profile="constant"))
     net(torch.randn(64, 4096))
-    assert seen[0] < 64
+    assert (seen[0] < 64) == apart
 
 
 def test_frozen_weights_under_one_mask_a_batch_take_one_run_of_a_branch():

@@ -104,6 +104,11 @@ class Branch:
         return int(self._inputs[0].shape[0]) // scale
 
     @property
+    def on_gpu(self) -> bool:
+        """Whether the stream lies on a device that runs beside Python."""
+        return bool(self._inputs[0].is_cuda)
+
+    @property
     def row_size(self) -> int:
         """How many numbers of the stream belong to one sample."""
         return int(self._inputs[0].numel()) // max(1, self.samples)

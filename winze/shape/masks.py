@@ -14,6 +14,7 @@ PROFILES = ("linear", "constant")
 MASKS = ("sample", "batch")
 DRAWS = ("bernoulli", "count")
 COMPUTES = ("auto", "dense", "rows")
+LEAST_ON_GPU = 1 << 25  # numbers in a stream: between those of ViT-S and ViT-B at 256 pictures, which lose and gain
 
 
 def rate_at(rate: float, profile: str, place: Place) -> float:
@@ -84,8 +85,8 @@ def shapes_are_fixed() -> bool:
 def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     """Whether a branch is run on its active samples only.
 
-    `auto` does so where that is exact and pays, so not for tiny branches. Where a step is compiled or captured, only a
-    fixed number of samples can be run apart.
+    `auto` does so where that is exact and pays, so not for tiny branches, nor where a GPU would wait for Python. Where a
+    step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart.
     """
     if compute == "dense" or (draw != "count" and shapes_are_fixed()):
         return False
@@ -96,7 +97,9 @@ def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
                 'first axis that holds no samples); use compute="auto" or "dense"'
             )
         return True
-    return branch.separable and branch.samples >= 16 and branch.row_size >= 4096
+    if not branch.separable or branch.samples < 16 or branch.row_size < 4096:
+        return False
+    return shapes_are_fixed() or not branch.on_gpu or branch.samples * branch.row_size >= LEAST_ON_GPU
 
 
 def skip(stream: Tensor, branch: Branch) -> Tensor:
