@@ -39,6 +39,11 @@ def alternations(nets: list[nn.Module], every: int = 1) -> list[winze.Alternatio
     return [winze.Alternation(net, every, rows=16, seed=i) for i, net in enumerate(nets)] if staged else None
 
 
+def alternations_of(nets: list[nn.Module]) -> list[winze.Alternation]:
+    """Those that steer the networks now."""
+    return [winze.junctions(net)[0].moment.alternation for net in nets]
+
+
 def one_after_the_other(nets: list[nn.Module], training: Training = TRAINING, every: int = 1) -> list[float]:
     """The mean loss of all networks in each epoch, each trained by `fit`."""
     each = alternations(nets, every) or [None] * len(nets)
@@ -59,10 +64,13 @@ def assert_same(nets: list[nn.Module], others: list[nn.Module], within: float = 
 def test_every_rule_trains_each_network_as_fit_does(name):
     together, alone = networks(RULES[name]), networks(RULES[name])
     start = deepcopy(together)
-    history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=alternations(together), **ON_CPU)
+    each = alternations(together)
+    history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
     told = one_after_the_other(alone)
     assert_same(together, alone)
     assert history.losses == pytest.approx(told, rel=1e-6)  # kept in float32
+    for one, other in zip(each or (), alternations_of(alone), strict=False):
+        assert (one.stage, one.keep(1, 16).tolist()) == (other.stage, other.keep(1, 16).tolist())
     with pytest.raises(AssertionError):
         assert_same(together, start)
 
@@ -165,6 +173,7 @@ def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
     [
         ({"optimizer": "lars"}, "lars"),
         ({"decay_vectors": False}, "decay_vectors"),
+        ({"rates": (("weights", 0.1),)}, "rates="),
         ({"rates": (("*", 0.5),)}, "rates"),
         ({"precision": "16-mixed"}, "16-mixed"),
         ({"augment": (winze.data.Flip(),)}, "augmented"),
@@ -183,6 +192,14 @@ def test_networks_that_do_not_fit_together_are_refused():
         Members([*networks(count=1), *networks(count=1, depth=2)], nn.Module())
     with pytest.raises(ValueError, match="BatchNorm"):
         Members([nn.BatchNorm1d(2)], nn.Module())
+    nets = networks()
+    nets[1].output.bias.requires_grad_(False)
+    with pytest.raises(ValueError, match="do not learn"):
+        Members(nets, nn.Module())
     nets = networks(RULES["output"])
     with pytest.raises(ValueError, match="rows="):
         Members(nets, nn.Module(), [winze.Alternation(net) for net in nets])
+    each = alternations(nets)
+    each[0].step()
+    with pytest.raises(ValueError, match="in step"):
+        Members(nets, nn.Module(), each)

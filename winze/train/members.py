@@ -42,6 +42,8 @@ class Members(nn.Module):
                 raise ValueError("networks side by side must be of one make: their parameters differ")
             if any(True for _ in net.buffers()):
                 raise ValueError("networks with buffers, such as those of BatchNorm, cannot be trained side by side")
+            if not all(one.requires_grad for one in net.parameters()):
+                raise ValueError("networks with weights that do not learn cannot be trained side by side")
         self.weights = nn.Parameter(torch.stack([parameters_to_vector(net.parameters()).detach() for net in nets]))
         if clip is not None:
             self.weights.register_hook(lambda gradient: _clipped(gradient, clip))

@@ -122,6 +122,7 @@ def _check(
     reasons = {
         f"the optimizer {training.optimizer} looks at whole tensors": training.optimizer == "lars",
         "decay_vectors=False tells vectors from matrices": not training.decay_vectors,
+        "rates= tells weights by name": bool(training.rates),
         "weights have rates of their own": bool(training.rates),
         "16-mixed scales the loss of all": training.precision == "16-mixed",
         "samples are augmented": bool(training.augment),
