@@ -85,8 +85,8 @@ def shapes_are_fixed() -> bool:
 def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     """Whether a branch is run on its active samples only.
 
-    `auto` does so where that is exact and pays, so not for tiny branches, nor where a GPU would wait for Python. Where a
-    step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart.
+    `auto` does so where that is exact and pays, so not for tiny branches, nor where a GPU would wait for Python. Where
+    a step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart.
     """
     if compute == "dense" or (draw != "count" and shapes_are_fixed()):
         return False
