@@ -78,7 +78,7 @@ recipe = Recipe(
         "ce_larger_start": {"loss": "ce", "scale": 0.1},
     },
     scales={
-        "smoke": Scale(Toy(iterations=1500, members=4, draws=100), seeds=(0,), departures=("1,500 iterations",)),
+        "smoke": Scale(Toy(iterations=400, members=2, draws=100), seeds=(0,), departures=("400 iterations",)),
         "cpu": Scale(Toy(), seeds=(0, 1, 2, 3)),
         "paper": Scale(Toy(iterations=50_000), seeds=(0, 1, 2, 3)),
     },
