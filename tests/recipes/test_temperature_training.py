@@ -124,7 +124,7 @@ class StopError(Exception):
 
 
 def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
-    config = replace(recipe.config("smoke", "mlp8_t10"), trial=1)
+    config = replace(SMOKE, factors=(1.0, 3.0))
     whole = Bench(tmp_path / "whole")
     work(config, whole)
     calls = []

@@ -179,8 +179,8 @@ recipe = Recipe(
             replace(digits, training=replace(digits.training, epochs=3), limit=200, trial=1, look_samples=64),
             seeds=(0,),
             arms=(*arms_of("mlp8"), "mlp8_norm"),
-            changes={"*": {"network": "winze/mlp8x32", "look_at": (0, 3), "every_look": 3}},
-            departures=(DIGITS, "3 epochs on 200 samples"),
+            changes={"*": {"network": "winze/mlp8x32", "look_at": (0, 3), "every_look": 3, "factors": (1.0,)}},
+            departures=(DIGITS, "3 epochs on 200 samples, at one rate"),
         ),
         "cpu": Scale(
             digits,
