@@ -125,6 +125,14 @@ RESULTS = {
             {"network": "mlp", "device": "cpu", "how": "plain", "processes": 1, "ratio": 1.02, "low": 1.0, "high": 1.1},
         ],
     },
+    "residual_droppath": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"network": "vit", "way": "count", "how": "eager", "batch": 256, "ratio": 0.7, "low": 0.6, "high": 0.8}
+            | {"stage1": 0.9, "stage2": 0.5, "memory_plain": 16.0, "memory_stage1": 15.0, "memory_stage2": 3.0},
+            {"network": "vit", "way": "standard", "how": "captured", "batch": 256, "ratio": 0.7},
+        ],
+    },
     "spiral": {
         "machine": {"gpu": "H200"},
         "rows": [
