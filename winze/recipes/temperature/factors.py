@@ -15,7 +15,9 @@ from winze.lab import Claim, Recipe, Scale, higher, lower, share
 from winze.recipes.temperature.figures import OVER_DEPTH
 from winze.recipes.temperature.heated import work
 from winze.recipes.temperature.quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature.settings import CLIP, DIGITS, OURS, STAND_IN, cifar, digits
+from winze.recipes.temperature.settings import CLIP, DIGITS, OURS, STAND_IN, cifar, digits, smallest
+
+CLIPPED = {"training.clip": CLIP}
 
 recipe = Recipe(
     name="temperature/factors",
@@ -31,29 +33,21 @@ recipe = Recipe(
     },
     scales={
         "smoke": Scale(
-            replace(
-                digits,
-                network="winze/mlp8x16",
-                training=replace(digits.training, epochs=2, clip=CLIP),
-                limit=200,
-                look_samples=64,
-                look_at=(0, 2),
-                every_look=2,
-            ),
+            smallest,
             seeds=(0,),
             departures=(DIGITS, "2 epochs on 200 samples"),
         ),
-        "cpu": Scale(
-            replace(digits, training=replace(digits.training, clip=CLIP)), seeds=(0, 1, 2), departures=(DIGITS,)
-        ),
+        "cpu": Scale(digits, seeds=(0, 1, 2), changes={"*": CLIPPED}, departures=(DIGITS,)),
         "gpu": Scale(
-            replace(cifar, training=replace(cifar.training, clip=CLIP)),
+            cifar,
             seeds=(0, 1, 2),
+            changes={"*": CLIPPED},
             departures=(STAND_IN, "MLP-8 for 30 epochs"),
         ),
         "paper": Scale(
-            replace(cifar, training=replace(cifar.training, clip=CLIP, epochs=1000)),
+            replace(cifar, training=replace(cifar.training, epochs=1000)),
             seeds=(0, 1, 2),
+            changes={"*": CLIPPED},
         ),
     },
     work=work,

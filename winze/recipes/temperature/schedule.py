@@ -16,7 +16,7 @@ from winze.lab import Claim, Recipe, Scale, higher, lower, share
 from winze.recipes.temperature.figures import OVER_DEPTH
 from winze.recipes.temperature.heated import work
 from winze.recipes.temperature.quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature.settings import CLIP, DIGITS, OURS, STAND_IN, cifar, digits
+from winze.recipes.temperature.settings import CLIP, DIGITS, OURS, STAND_IN, cifar, digits, smallest
 from winze.train import Ramp
 
 LOW, HIGH = 1.0, 100.0
@@ -32,15 +32,7 @@ recipe = Recipe(
     arms={arm: {"training.temperature": value} | COMPENSATED for arm, value in ARMS.items()},
     scales={
         "smoke": Scale(
-            replace(
-                digits,
-                network="winze/mlp8x16",
-                training=replace(digits.training, epochs=2),
-                limit=200,
-                look_samples=64,
-                look_at=(0, 2),
-                every_look=2,
-            ),
+            smallest,
             seeds=(0,),
             departures=(DIGITS, "2 epochs on 200 samples"),
         ),

@@ -93,6 +93,15 @@ digits = Heated(
     look_at=(0, 20, 60),
     every_look=40,
 )
+smallest = replace(
+    digits,
+    network="winze/mlp8x16",
+    training=replace(digits.training, epochs=2),
+    limit=200,
+    look_samples=64,
+    look_at=(0, 2),
+    every_look=2,
+)
 cifar = Heated(
     "winze/mlp8",
     "cifar10",
