@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
@@ -48,7 +48,7 @@ class Members(nn.Module):
         if clip is not None:
             self.weights.register_hook(lambda gradient: _clipped(gradient, clip))
         # in lists, so that they are not moved, trained and stored as parts of this module
-        self.nets, self._run = list(nets), [_Loss(deepcopy(nets[0]), objective)]
+        self.nets, self._run = list(nets), [_Loss(_simplified(deepcopy(nets[0])), objective)]
         self.alternation = None if alternations is None else Alternations(self._run[0].net, alternations)
         self.noise = torch.empty(len(nets), 0)
 
@@ -63,7 +63,8 @@ class Members(nn.Module):
         with ExitStack() as moment:
             if self.alternation is not None and masks is not None:
                 moment.enter_context(self.alternation.reading(masks))
-            moment.enter_context(_StandIns(noise))
+            if noise.numel():
+                moment.enter_context(_Numbers(noise))
             named = {f"net.{name}": one for name, one in self._parts(weights)}
             return functional_call(self._run[0], named, (x, y), tie_weights=self._tied)
 
@@ -84,7 +85,7 @@ class Members(nn.Module):
         run = self._run[0].train()
         home = next(run.parameters())
         steered = nullcontext() if self.alternation is None else self.alternation.reading(self.alternation.masks[0])
-        with _StandIns() as asked, steered, torch.no_grad():
+        with _Numbers() as asked, steered, torch.no_grad():
             run(x.to(home) if x.is_floating_point() else x.to(home.device), y.to(home.device))
         return asked.count
 
@@ -193,12 +194,8 @@ class _Loss(nn.Module):
         return self.objective(self.net, x, y)
 
 
-class _StandIns(TorchFunctionMode):
-    """What two of torch's functions are to a network that is run for all members.
-
-    `torch.rand` hands out `numbers` one after the other; without any it gives zeros, and counts. A linear layer is a
-    product and a sum, which `vmap` takes as they are, where it would scale and add in further passes.
-    """
+class _Numbers(TorchFunctionMode):
+    """While open, `torch.rand` hands out these numbers one after the other; without any it gives zeros and counts."""
 
     def __init__(self, numbers: Tensor | None = None) -> None:
         super().__init__()
@@ -206,18 +203,26 @@ class _StandIns(TorchFunctionMode):
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = kwargs or {}
-        if function is torch.rand:
-            return self._rand(torch.Size(args[0] if isinstance(args[0], tuple | list) else args), given.get("device"))
-        if function is F.linear and len(args) == 3 and args[0].ndim == 2 and args[2] is not None:
-            x, weight, bias = args
-            return x.mm(weight.t()) + bias
-        return function(*args, **given)
-
-    def _rand(self, shape: torch.Size, device: Any) -> Tensor:
+        if function is not torch.rand:
+            return function(*args, **given)
+        shape = torch.Size(args[0] if isinstance(args[0], tuple | list) else args)
         start, self.count = self.count, self.count + shape.numel()
         if self.numbers is None:
-            return torch.zeros(shape, device=device)
+            return torch.zeros(shape, device=given.get("device"))
         return self.numbers[start : self.count].view(shape)
+
+
+def _simplified(net: nn.Module) -> nn.Module:
+    """The network with linear layers as a product and a sum: `vmap` would make further passes of a fused one."""
+    for layer in net.modules():
+        if type(layer) is nn.Linear:
+            layer.forward = partial(_linear, layer)  # type: ignore[method-assign]
+    return net
+
+
+def _linear(layer: nn.Linear, x: Tensor) -> Tensor:
+    product = x @ layer.weight.t()
+    return product if layer.bias is None else product + layer.bias
 
 
 def spread(weights: Tensor, net: nn.Module) -> None:

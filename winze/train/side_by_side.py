@@ -71,9 +71,8 @@ class _SideBySide:
 
     def epoch(self, number: int) -> Iterator[Pair]:
         """Row numbers and random numbers of each step."""
-        batches = zip(*(one.epoch(number) for one in self.each), strict=True)
-        for step, pairs in enumerate(batches, start=number * self.steps):
-            rows = torch.stack([rows for rows, _ in pairs], 1)
+        orders = torch.stack([torch.cat([rows for rows, _ in one.epoch(number)]) for one in self.each], 1)
+        for step, rows in enumerate(orders.split(self.each[0].sizes), start=number * self.steps):
             yield rows, self._noise(step, self.draws[len(rows)])
 
     def make(self, rows: Tensor, noise: Tensor) -> Pair:
