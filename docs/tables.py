@@ -274,13 +274,14 @@ def spread(values: list[float], digits: int, factor: float = 1.0) -> str:
 
 
 def quantity(recipe: Any, runs: dict[int, Any], name: str) -> list[float]:
-    """A quantity of every seed of an arm; NaN where it was not read."""
+    """A quantity of every seed of an arm, each network of a run being one; NaN where it was not read."""
+    from winze.lab.members import apart
     from winze.readings import ReadingsError
 
     values = []
-    for one in runs.values():
+    for readings in (read for seed, one in runs.items() for read in apart(seed, one.readings).values()):
         try:
-            values.append(float(recipe.quantities[name](one.readings)))
+            values.append(float(recipe.quantities[name](readings)))
         except ReadingsError:
             values.append(math.nan)
     return values
@@ -313,6 +314,33 @@ def droppath_table1(results: Path) -> str:
                     ]
                 )
     return table(head, lines)
+
+
+def droppath_spiral(results: Path) -> str:
+    """One line a network and algorithm: what its pictures say, as numbers."""
+    from winze.lab.results import load
+    from winze.recipes.residual_droppath.spiral import recipe
+
+    readings = {"recurring_maps": ("", "_branches")} | dict.fromkeys(
+        ("feature_reuse", "non_monotonicity"), ("", "_normalised", "_branches")
+    )
+    head = ["network", "scale", "algorithm", "networks", "lost", "accuracy", "maps that recur: streams / branches"]
+    head += [f"{what}: streams / patterns / branches" for what in ("closer to one far before", "distance that falls")]
+    head += ["R² of the input, last layer", "CKA to the input, last layer", "groups of similar nodes, last layer"]
+    kept, lines = load(recipe, results), []
+    for scale in (name for name in recipe.scales if name != "smoke"):
+        for arm, runs in kept.get(scale, {}).items():
+            shown = {name: quantity(recipe, runs, name) for name in recipe.quantities}
+            network, algorithm = arm.split("_")
+            means = [
+                " / ".join(spread(shown[f"{name}{one}"], 1, 100).partition(" ")[0] for one in each)
+                for name, each in readings.items()
+            ]
+            ends = spread(shown["input_kept"], 1, 100), spread(shown["input_alike"], 2)
+            told = network, scale, algorithm, len(shown["lost"]), f"{sum(shown['lost']):.0f}"
+            accuracy, groups = spread(shown["accuracy"], 1, 100), spread(shown["node_groups_at_the_end"], 1)
+            lines.append([*told, accuracy, *means, *ends, groups])
+    return table(head, lines, "In percent, but for CKA and counts; with ± the standard deviation over networks.")
 
 
 def droppath_ablation(results: Path) -> str:
@@ -390,6 +418,7 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "verdicts.tally": tallies,
     "residual_droppath.table1": droppath_table1,
     "residual_droppath.ablation": droppath_ablation,
+    "residual_droppath.spiral": droppath_spiral,
     "temperature": temperature,
     "decayed": decayed,
 }
