@@ -172,6 +172,18 @@ def train(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def step_costs(result: dict[str, Any]) -> str:
+    """One line a network and way to run the rules: time and memory of a training step against the plain one."""
+    head = ["network", "way", "steps", "batch", "time", "stage 1", "stage 2", "memory", "stage 1", "stage 2"]
+    rows = []
+    for row in result["rows"]:
+        stages = [f"{row[name]:.2f}" if name in row else "-" for name in ("stage1", "stage2")]
+        used = [row.get(f"memory{stage}") for stage in ("", "_stage1", "_stage2")]
+        memory = ["-" if most is None else f"{most / row['memory_plain']:.2f}" for most in used]
+        rows.append([row["network"], row["way"], row["how"], row["batch"], f"{interval(row)} x", *stages, *memory])
+    return table(head, rows, origin(result))
+
+
 def spiral(result: dict[str, Any]) -> str:
     """One line a network and algorithm: how much faster its seeds train side by side than one after the other."""
     head = ["network", "device", "networks", "steps", "speed", "seconds one after the other"]
@@ -430,6 +442,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "junctions": junctions,
     "scan": scan,
     "train": train,
+    "residual_droppath": step_costs,
     "spiral": spiral,
 }
 
