@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
@@ -80,14 +81,23 @@ class Members(nn.Module):
         if self.alternation is not None:
             self.alternation.hand_out()
 
+    def one_hot(self, x: Tensor, y: Tensor) -> Tensor:
+        """Labels as shares of the classes: cross-entropy is the same, and `vmap` need not take it apart in Python."""
+        with torch.no_grad():
+            outputs = self._run[0].eval().net(self._at_home(x[:1]))
+        return F.one_hot(y, outputs.shape[1]).to(self.weights.dtype)
+
     def draws(self, x: Tensor, y: Tensor) -> int:
         """How many numbers one member draws with `torch.rand` while it learns from a batch of its own."""
-        run = self._run[0].train()
-        home = next(run.parameters())
         steered = nullcontext() if self.alternation is None else self.alternation.reading(self.alternation.masks[0])
         with _Numbers() as asked, steered, torch.no_grad():
-            run(x.to(home) if x.is_floating_point() else x.to(home.device), y.to(home.device))
+            self._run[0].train()(self._at_home(x), self._at_home(y))
         return asked.count
+
+    def _at_home(self, batch: Tensor) -> Tensor:
+        """A batch as the network that is run for all takes it when it runs alone."""
+        weight = next(self._run[0].parameters())
+        return batch.to(weight) if batch.is_floating_point() else batch.to(weight.device)
 
     def _parts(self, weights: Tensor) -> Iterator[tuple[str, Tensor]]:
         sizes = [shape.numel() for shape in self._shapes.values()]

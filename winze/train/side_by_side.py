@@ -43,6 +43,7 @@ def fit_side_by_side(
     _check(nets, training, seeds, alternations)
     chosen = Classify.of(training) if objective is None else objective
     members = Members(nets, chosen, alternations, training.clip)
+    data = (data[0], members.one_hot(*data)) if objective is None else data
     history = by(
         members,
         partial(_SideBySide, members, data, training, seeds),
