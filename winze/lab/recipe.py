@@ -200,7 +200,7 @@ def _known(name: str, known: Iterable[str], what: str) -> str:
     """The name itself; where it is not known, raise with the nearest that are."""
     names = list(known)
     if name not in names:
-        near = get_close_matches(name, names, n=3, cutoff=0.5)
+        near = get_close_matches(name, names, n=3, cutoff=0.8) or get_close_matches(name, names, n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(names) or 'none'}"
         raise RecipeError(f"{what} {name!r}; {hint}")
     return name
