@@ -143,6 +143,19 @@ def test_a_training_that_was_killed_goes_on_bit_for_bit(name, tmp_path):
     assert_same(train(tmp_path / "killed"), whole, within=0)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="captured steps need a GPU")
+@pytest.mark.parametrize("name", RULES)
+def test_captured_steps_train_members_as_plain_ones_do(name):
+    ends = []
+    for step in ("plain", "graph"):
+        nets = networks(RULES[name])
+        hardware = Hardware(accelerator="cuda", step=step)
+        given = {"seeds": SEEDS, "alternations": alternations(nets), "hardware": hardware, "progress": False}
+        fit_side_by_side(nets, DATA, TRAINING, **given)
+        ends.append([net.cpu() for net in nets])
+    assert_same(*ends)
+
+
 def test_a_member_that_is_lost_does_not_disturb_the_others():
     together, alone = networks(), networks()
     with torch.no_grad():
