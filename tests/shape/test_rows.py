@@ -201,3 +201,11 @@ def test_frozen_weights_under_one_mask_a_batch_take_one_run_of_a_branch():
 def test_the_input_of_a_transformer_for_small_pictures_is_worked_out(size, channels):
     net = VisionTransformer(size, 4, channels, embed_dim=8, depth=1, num_heads=1, num_classes=3)
     assert len(winze.junctions(net)) == 2
+
+
+@pytest.mark.parametrize("compute", ["dense", "rows"])
+def test_a_branch_of_another_shape_is_told_in_words(compute):
+    net = nn.Sequential(winze.Junction(nn.Linear(4, 1)))  # it would broadcast
+    net[0].rule = winze.DropPath(0.5, profile="constant", compute=compute)
+    with pytest.raises(ValueError, match="put a projection on the shortcut"):
+        net(torch.randn(64, 4))

@@ -81,11 +81,7 @@ class Branch:
 
     def onto(self, shortcut: Tensor, value: Tensor, factor: Tensor | None = None) -> Tensor:
         """`shortcut + factor value`, in the network's own order of operands, which decides how it lies in memory."""
-        if shortcut.shape != value.shape:
-            raise ShapeError(
-                f"the shortcut is {tuple(shortcut.shape)} but the branch gives {tuple(value.shape)}: "
-                "put a projection on the shortcut, or make the branch keep the shape"
-            )
+        _check_shapes(shortcut.shape, value.shape)
         if factor is None:
             return value + shortcut if self._first else shortcut + value
         if self._first or shortcut.dtype != value.dtype:
@@ -164,7 +160,7 @@ class Branch:
         ]
 
     def _norms(self) -> list[_NormBase]:
-        """BatchNorm and its like. Asked for at every step, so it walks by hand: `modules()` takes ten times as long."""
+        """BatchNorm and its like; walked by hand, for every step asks, and `modules()` names all that it finds."""
         found, left = [], list(self._owned()[0])
         while left:
             module = left.pop()
@@ -189,6 +185,8 @@ class Branch:
 
     def onto_rows(self, stream: Tensor, *parts: tuple[Tensor, Part], factor: float = 1.0) -> Tensor:
         """`stream + factor f(x)` at the samples of each part, from the values that the branch gave for them."""
+        for value, _ in parts:
+            _check_shapes(stream.shape[1:], value.shape[1:])
         return add(stream, *((value, part.rows) for value, part in parts), factor=factor)
 
     def _select(self, rows: Tensor | Part) -> list[Any]:
@@ -204,6 +202,14 @@ class Branch:
         if scale == 1:
             return rows
         return (rows[:, None] * scale + torch.arange(scale, device=rows.device)).flatten()
+
+
+def _check_shapes(shortcut: torch.Size, value: torch.Size) -> None:
+    if shortcut != value:
+        raise ShapeError(
+            f"the shortcut is {tuple(shortcut)} but the branch gives {tuple(value)}: "
+            "put a projection on the shortcut, or make the branch keep the shape"
+        )
 
 
 @contextmanager

@@ -34,10 +34,9 @@ def scatter(
     dtype: torch.dtype,
 ) -> Tensor:
     """`base`, or zeros, plus `factor` times one or two sets of values at the samples that are meant."""
-    like = values[0] if base is None else _dense(base)
+    like = _dense(values[0] if base is None else base)
     samples, rows = order.shape[0], values[0].shape[0] // (spans[0][1][1] - spans[0][1][0])
     shape = (samples * rows, *like.shape[1:])
-    like = like if like.is_contiguous() or base is not None else _dense(like)
     out = torch.empty_strided(shape, like.stride(), dtype=dtype, device=like.device)
     values = tuple(_laid_out(value, like) for value in values)
     size = out.numel() // samples
