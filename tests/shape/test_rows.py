@@ -209,3 +209,14 @@ def test_a_branch_of_another_shape_is_told_in_words(compute):
     net[0].rule = winze.DropPath(0.5, profile="constant", compute=compute)
     with pytest.raises(ValueError, match="put a projection on the shortcut"):
         net(torch.randn(64, 4))
+
+
+def test_auto_stays_dense_under_vmap():
+    net = nn.Sequential(winze.Junction(nn.Sequential(nn.Linear(4096, 2), nn.Linear(2, 4096))))
+    winze.rewire(net, winze.DropPath(0.5, profile="constant"))
+    stacked = {name: torch.stack([p, 2 * p]) for name, p in net.named_parameters()}
+    x = torch.randn(32, 4096)
+    run = torch.func.vmap(lambda weights: torch.func.functional_call(net, weights, x), randomness="same")
+    doubled = run(stacked)
+    assert doubled.shape == (2, 32, 4096)
+    assert ((doubled[0] == x).all(1) == (doubled[1] == x).all(1)).all()

@@ -82,11 +82,17 @@ def shapes_are_fixed() -> bool:
     return torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
+def transformed() -> bool:
+    """Whether torch.func is at work: vmap, grad and the like."""
+    return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     """Whether a branch is run on its active samples only.
 
     `auto` does so where that is exact and pays, so not for tiny branches, nor where a GPU would wait for Python. Where
-    a step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart.
+    a step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart. Networks under
+    torch.func share one run, so that none has rows of its own.
     """
     if compute == "dense" or (draw != "count" and shapes_are_fixed()):
         return False
@@ -97,7 +103,7 @@ def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
                 'first axis that holds no samples); use compute="auto" or "dense"'
             )
         return True
-    if not branch.separable or branch.samples < 16 or branch.row_size < 4096:
+    if transformed() or not branch.separable or branch.samples < 16 or branch.row_size < 4096:
         return False
     return shapes_are_fixed() or not branch.on_gpu or branch.samples * branch.row_size >= LEAST_ON_GPU
 
