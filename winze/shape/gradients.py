@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def without_graph() -> Iterator[None]:
-    """No graph is recorded; autocast must not keep weights that it cast in here, for they would never learn."""
+    """No graph is recorded, and autocast keeps nothing: until pytorch#165068 what it cast in here would never learn."""
     keeps = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
