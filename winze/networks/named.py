@@ -17,20 +17,23 @@ from winze.networks.mlp import MLP, ResidualMLP
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
 from winze.networks.vgg import VGG
+from winze.networks.vit import vit
 from winze.shape import Rule, rewire
 
 SYNTAX = (
     "a network is a timm name (resnet18), torchvision/NAME, one of ours, or my_file.py:make_net; ours are winze/mlp8 "
     "(8 layers; winze/mlp8x256: 256 wide), winze/resmlp12, winze/spiral6x6, and for small pictures winze/vgg11 to "
-    "vgg19 and winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels)"
+    "vgg19, winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels) and winze/vit6x128"
 )
 Spec = str | Mapping[str, Any]
-OWN = {"mlp": MLP, "resmlp": ResidualMLP, "spiral": SpiralMLP, "vgg": VGG, "resnet": ResNet}
-FOR_PICTURES = ("vgg", "resnet")
+OWN = {"mlp": MLP, "resmlp": ResidualMLP, "spiral": SpiralMLP, "vgg": VGG, "resnet": ResNet, "vit": vit}
+FOR_PICTURES = ("vgg", "resnet", "vit")
+BY_FACTOR = ("vgg", "resnet")  # whose width multiplies the number of channels
 KNOWN = (
     *("winze/mlp8", "winze/mlp12", "winze/mlp8x256", "winze/resmlp12", "winze/spiral6x6", "winze/spiral32x32"),
     *(f"winze/vgg{depth}{wide}" for depth in (11, 13, 16, 19) for wide in ("", "x0.25", "x2")),
     *(f"winze/resnet{depth}{wide}" for depth in (18, 20, 34) for wide in ("", "x0.25", "x2")),
+    "winze/vit6x128",
 )
 
 
@@ -92,14 +95,14 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
         return {"inputs": prod(shape)}
     if len(shape) != 3:
         raise NetworkError(f"{spec} takes pictures (channel, height, width), not samples of shape {shape}")
-    return {"channels": shape[0]}
+    return {"channels": shape[0]} | ({"side": shape[1]} if spec.startswith("winze/vit") else {})
 
 
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
         raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")
-    factor = match[1] in FOR_PICTURES
+    factor = match[1] in BY_FACTOR
     if match[3] and "." in match[3] and not factor:
         raise NetworkError(f"{spec}: the width of {match[1]} is a whole number of units, not {match[3]}")
     width = {} if match[3] is None else {"width": float(match[3]) if factor else int(match[3])}

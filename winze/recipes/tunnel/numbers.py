@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.quantities import OOD, At, Number, best, drop, hidden
+from winze.lab.quantities import OOD, At, Number, TunnelLayer, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
@@ -133,3 +134,16 @@ class OverMatrix(Number):
         numbers, count = layer_numbers(readings), readings.conventions["layer_count"]
         kept = [spot for spot, layer in enumerate(numbers.values()) if layer < count]
         return self.reduce(matrix[np.ix_(kept, kept)])
+
+
+@dataclass(frozen=True)
+class TunnelShare(Number):
+    """The share of its layers at which a network's tunnel starts."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return TunnelLayer().measures
+
+    def __call__(self, readings: Readings) -> float:
+        start = TunnelLayer(0.95)(readings)
+        return start if math.isnan(start) else start / float(readings.conventions["layer_count"])

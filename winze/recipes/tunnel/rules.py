@@ -12,16 +12,14 @@ and the verdicts tell whether it holds.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from winze.data import Flip, PadCrop
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
-from winze.lab.quantities import OOD, Number, PeakLayer, TunnelLayer, Whole, drop, hidden
+from winze.lab.quantities import OOD, PeakLayer, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
-from winze.readings import Readings
+from winze.recipes.tunnel.numbers import TunnelShare
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
@@ -40,6 +38,7 @@ from winze.recipes.tunnel.settings import (
     TINY,
     URL,
     VGG,
+    VIT,
     quick,
     shortened,
 )
@@ -48,19 +47,6 @@ from winze.shape import DecayedIdentity, ResidualDropPath
 from winze.train import Training
 
 SLOW = tuple((glob, 0.1) for glob in ("layers.conv9.*", "layers.conv1[0-6].*", "layers.fc*"))
-VIT = Training(
-    epochs=200,
-    batch=128,
-    optimizer="adamw",
-    lr=1e-3,
-    weight_decay=0.05,
-    decay_vectors=False,
-    schedule="cosine",
-    warmup=5,
-    augment=(PadCrop(4), Flip()),
-    evaluate_every=10,
-    checkpoint_every=10,
-)
 RULES = {"resnet_droppath": ResidualDropPath(), "resnet_decayed": DecayedIdentity(alpha_min=0.6)}
 NAMES = {
     "vgg": "VGG-19",
@@ -71,19 +57,6 @@ NAMES = {
 }
 STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": TINY}
 SMALLER = {"smoke": "on smaller networks", "cpu": "on smaller networks"}
-
-
-@dataclass(frozen=True)
-class TunnelShare(Number):
-    """The share of its layers at which a network's tunnel starts."""
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return TunnelLayer().measures
-
-    def __call__(self, readings: Readings) -> float:
-        start = TunnelLayer(0.95)(readings)
-        return start if math.isnan(start) else start / float(readings.conventions["layer_count"])
 
 
 def resnets(

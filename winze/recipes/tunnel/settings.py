@@ -32,6 +32,19 @@ VGG = Training(
     checkpoint_every=10,
 )
 RESNET = replace(VGG, epochs=164, milestones=(82, 123))
+VIT = Training(
+    epochs=200,
+    batch=128,
+    optimizer="adamw",
+    lr=1e-3,
+    weight_decay=0.05,
+    decay_vectors=False,
+    schedule="cosine",
+    warmup=5,
+    augment=(PadCrop(4), Flip()),
+    evaluate_every=10,
+    checkpoint_every=10,
+)
 CONTINUAL = replace(VGG, epochs=30, schedule="constant", milestones=(), evaluate_every=30)
 """each of two tasks, without a fall of the rate"""
 SMALL = Training(epochs=150, batch=128, lr=0.03, momentum=0.9, evaluate_every=50, checkpoint_every=25)

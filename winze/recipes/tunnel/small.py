@@ -1,0 +1,133 @@
+"""Small networks on CIFAR-10, whose weights come with winze: VGG-19 with a quarter of the channels, ResNet-20, a ViT.
+
+    winze run tunnel/small --scale cpu    # smaller ones on digits
+    winze run tunnel/small --scale gpu    # the networks that `winze scan NAME --pretrained` loads, 3 seeds
+
+The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether its picture holds in networks that a laptop scans in
+seconds is our own question. `python -m winze.networks.trained RUN...` puts the weights of a run into the package.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from winze.lab import Claim, Recipe, Scale, at_least, at_most
+from winze.lab.quantities import OOD, KeptInTunnel, TunnelLayer, Whole, drop, hidden
+from winze.lab.study import Study, train_and_read
+from winze.recipes.tunnel.numbers import TunnelShare
+from winze.recipes.tunnel.settings import (
+    CONVOLUTIONS,
+    COUNTED,
+    GRID,
+    NORM,
+    ON_GRID,
+    OTHER_DIGITS,
+    OWN_NORMALISATION,
+    PAPER,
+    PICTURES,
+    POOLED,
+    REFERENCE,
+    RESNET,
+    SYSTEM,
+    TINY,
+    URL,
+    VGG,
+    VIT,
+    quick,
+    shortened,
+)
+from winze.report.by_arm import depth_by_arm
+from winze.report.starts import tunnel_starts
+
+NAMES = {"vgg19": "VGG-19 with a quarter of the channels", "resnet20": "ResNet-20", "vit": "a ViT of 6 blocks"}
+STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": TINY, "paper": TINY}
+digits = Study("winze/vgg19x0.125", "digits[0-4]", CONVOLUTIONS, ood=("digits[5-9]",), pool="flatten")
+on_digits = replace(VIT, epochs=60, augment=())
+pictures = Study("winze/vgg19x0.25", "cifar10", VGG, ood=("tinyimagenet",), **GRID)
+
+
+recipe = Recipe(
+    name="tunnel/small",
+    system=SYSTEM,
+    shows="networks of about a million weights, which come with winze, have tunnels too",
+    paper=PAPER,
+    url=URL,
+    arms={
+        "vgg19": {},
+        "resnet20": {"network": "winze/resnet20", "places": "blocks"},
+        "vit": {"network": "winze/vit6x128", "places": "blocks", "pool": "mean"},
+    },
+    scales={
+        "smoke": Scale(
+            replace(digits, network="winze/vgg19x0.0625", training=shortened(CONVOLUTIONS, 1), limit=200),
+            seeds=(0,),
+            changes={
+                "resnet20": {"network": "winze/resnet20x0.25"},
+                "vit": {"network": "winze/vit2x32", "training": replace(on_digits, epochs=1, warmup=0)},
+            },
+            departures=(OTHER_DIGITS, "smaller networks, 1 epoch on 200 samples"),
+        ),
+        "cpu": Scale(
+            digits,
+            seeds=(0, 1, 2),
+            changes={
+                "resnet20": {"network": "winze/resnet20x0.5"},
+                "vit": {"network": "winze/vit6x64", "training": on_digits},
+            },
+            departures=(OTHER_DIGITS, "VGG-19 with an eighth of the channels, ResNet-20 with half, a ViT half as wide"),
+        ),
+        "gpu": Scale(
+            replace(pictures, training=quick(VGG, 60)),
+            seeds=(0, 1, 2),
+            changes={
+                "resnet20": {"training": quick(RESNET, 60), "pool": POOLED},
+                "vit": {"training": replace(VIT, epochs=100, precision="bf16-mixed")},
+            },
+            departures=(TINY, "60 epochs of VGG and ResNet, 100 of the ViT, in bf16", ON_GRID),
+        ),
+        "paper": Scale(
+            pictures,
+            seeds=(0, 1, 2),
+            changes={"resnet20": {"training": RESNET, "pool": POOLED}, "vit": {"training": VIT}},
+            departures=(TINY, ON_GRID, "the thesis has full VGG-19 and ResNet-34: its trainings, and a usual one"),
+        ),
+    },
+    work=train_and_read,
+    quantities={
+        "accuracy": Whole("accuracy"),
+        "tunnel_start": TunnelLayer(0.95),
+        "share_of_layers_before_the_tunnel": TunnelShare(),
+        "accuracy_kept_in_tunnel": KeptInTunnel(0.95),
+        "rank_at_the_end": hidden("numerical_rank"),
+        "other_data_lost_at_the_end": drop("probe", OOD),
+    },
+    claims=tuple(
+        claim
+        for arm, name in NAMES.items()
+        for claim in (
+            Claim(
+                f"{name} has a tunnel: its probes reach 95 % of its accuracy by three quarters of its layers",
+                at_most("share_of_layers_before_the_tunnel", arm, 0.75),
+                paper={"vgg19": "42 % of VGG-19", "resnet20": "58 % of ResNet-34"}.get(arm, "open"),
+            ),
+            Claim(
+                f"the tunnel of {name} keeps the accuracy that its start has reached",
+                at_least("accuracy_kept_in_tunnel", arm, 0.95),
+                paper="saturates",
+            ),
+            Claim(
+                f"features of {name} for other data get worse behind their best layer (by 5 points or more)",
+                at_least("other_data_lost_at_the_end", arm, 0.05),
+                paper="open" if arm == "vit" else "falls",
+                departure=STAND_INS,
+            ),
+        )
+    ),
+    departures=(NORM, PICTURES, REFERENCE, COUNTED, OWN_NORMALISATION),
+    measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss"),
+    figures={
+        "Start of the tunnel": tunnel_starts,
+        "Other data over depth": partial(depth_by_arm, measure="probe", other=True),
+    },
+)
