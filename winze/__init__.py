@@ -2,7 +2,7 @@
 
 from winze import measure
 from winze.depth import Place
-from winze.observe import Scan, Watch, compare, load, save, scan, truncate
+from winze.observe import Scan, Watch, compare, extractor, load, save, scan, truncate
 from winze.shape import (
     Alternation,
     CaptureError,
@@ -39,6 +39,7 @@ __all__ = [
     "Temperature",
     "Watch",
     "compare",
+    "extractor",
     "junctions",
     "load",
     "measure",

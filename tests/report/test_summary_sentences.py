@@ -16,6 +16,8 @@ def test_the_summary_says_what_the_readings_hold() -> None:
         "The probe at layer 8, `features.22`, has 97.2 %; it is the first to reach 95 % of the network's own accuracy, "
         "98.2 %.",
         "For `textures` take layer 7, `features.19` (+10 points over the last layer).",
+        "To learn further tasks, freeze or regularise layers 1-8 and leave the tunnel free (`winze.extractor` names "
+        "the weights).",
         "Cut after layer 8: 99 % of the accuracy, 2.3x faster, 42 % of the parameters, 42 % of the FLOPs.",
     ]
 
@@ -49,7 +51,7 @@ def test_a_start_at_the_last_layer_is_no_tunnel_and_no_cut() -> None:
     said = summary(scan(probe=[0.3, 0.5, 0.98], accuracy=0.98))
     assert said[0].startswith("Extractor: layers 1-3 of 3")
     assert said[0].endswith("no tunnel.")
-    assert not any(sentence.startswith("Cut") for sentence in said)
+    assert not any(sentence.startswith(("Cut", "To learn")) for sentence in said)
 
 
 def test_one_place_alone_is_said_in_the_singular() -> None:
@@ -62,6 +64,10 @@ def test_an_accuracy_that_could_not_be_read_is_said_with_its_note() -> None:
     said = summary(readings)
     assert any("could not be read (1000 outputs for 10 classes)" in sentence for sentence in said)
     assert any("the last layer's probe, 98.2 %" in sentence for sentence in said)
+
+
+def test_an_extractor_of_one_layer_is_held_in_the_singular() -> None:
+    assert any("regularise layer 1 and leave" in said for said in summary(scan(probe=[0.97, 0.98], accuracy=0.98)))
 
 
 def test_costs_that_were_not_read_leave_the_cut_out() -> None:

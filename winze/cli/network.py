@@ -62,9 +62,11 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
 
 
 def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
-    """Our own networks take their number of inputs or of channels from the data."""
+    """Our own networks take their number of inputs or of channels from the data, where weights do not settle it."""
     from winze.networks import options_for
 
+    if wish.pretrained:
+        return {}
     shape = dataset.shape if wish.size is None or not dataset.pictures else (dataset.shape[0], wish.size, wish.size)
     return options_for(wish.spec, shape)
 

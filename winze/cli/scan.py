@@ -36,7 +36,8 @@ class Scan:
     weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
     """the network's weights: safetensors, or a torch checkpoint of tensors"""
     pretrained: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """take the published weights of timm or torchvision"""
+    """take the published weights of timm or torchvision, or those that come with winze: winze/vgg19x0.25,
+    winze/resnet20 and winze/vit6x128, which have learnt cifar10"""
     places: Annotated[tuple[str, ...], tyro.conf.arg(metavar="P ...")] = ()
     """where to read: `layers`, or module names and globs such as 'layer3.*' (blocks; layers where there are none)"""
     pool: str = "mean"

@@ -34,6 +34,9 @@ class Number(ABC):
     @abstractmethod
     def __call__(self, readings: Readings) -> float: ...
 
+    def __add__(self, other: Number) -> Number:
+        return _Pair(self, other, operator.add)
+
     def __sub__(self, other: Number) -> Number:
         return _Pair(self, other, operator.sub)
 

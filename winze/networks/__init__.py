@@ -4,6 +4,7 @@ from winze.networks.errors import NetworkError
 from winze.networks.heads import Heads, give_heads
 from winze.networks.mlp import MLP, ResidualMLP
 from winze.networks.named import SYNTAX, build, describe, options_for
+from winze.networks.own_weights import Trained, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
@@ -20,6 +21,8 @@ __all__ = [
     "ResNet",
     "ResidualMLP",
     "SpiralMLP",
+    "Trained",
+    "all_trained",
     "build",
     "describe",
     "give_heads",
@@ -28,4 +31,5 @@ __all__ = [
     "options_for",
     "published",
     "read_weights",
+    "trained",
 ]

@@ -14,6 +14,7 @@ from winze import shape
 from winze.networks.errors import NetworkError, nearest, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.mlp import MLP, ResidualMLP
+from winze.networks.own_weights import fill, trained
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
 from winze.networks.vgg import VGG
@@ -44,7 +45,7 @@ def build(spec: Spec, classes: int | None = None, **options: Any) -> nn.Module:
         build("winze/resnet18", 10, stem="thesis"), build("my_file.py:make_net")
 
     Options go to whatever makes the network. `pretrained=True` asks timm for its published weights, and torchvision
-    for its default ones. What `describe` wrote down is built as it was.
+    for its default ones; some of ours come with weights (`all_trained`). What `describe` wrote down is built as it was.
     """
     if isinstance(spec, Mapping):
         classes = spec.get("classes") if classes is None else classes
@@ -106,11 +107,13 @@ def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     if match[3] and "." in match[3] and not factor:
         raise NetworkError(f"{spec}: the width of {match[1]} is a whole number of units, not {match[3]}")
     width = {} if match[3] is None else {"width": float(match[3]) if factor else int(match[3])}
-    if kwargs.get("pretrained"):
-        raise NetworkError(f"{spec} has no published weights")
     rest = {key: value for key, value in kwargs.items() if key != "pretrained"}
     sizes = {"depth": int(match[2])} | width | ({} if classes is None else {"classes": classes})
-    return _made(spec, OWN[match[1]], sizes | rest)
+    if not kwargs.get("pretrained"):
+        return _made(spec, OWN[match[1]], sizes | rest)
+    known = trained(spec)
+    told = {} if known is None else {"classes": known.classes} | known.options
+    return fill(_made(spec, OWN[match[1]], told | sizes | rest), spec)
 
 
 def _torchvision(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from torch import nn
 
+from winze.networks.own_weights import trained
+
 
 @dataclass(frozen=True)
 class Published:
@@ -19,7 +21,10 @@ class Published:
 
 
 def published(spec: str, net: nn.Module) -> Published | None:
-    """From timm's or torchvision's configuration of a network; None where there is none."""
+    """From timm's or torchvision's configuration of a network, or from our own file; None where there is none."""
+    known = trained(spec) if spec.startswith("winze/") else None
+    if known is not None:
+        return Published(known.size, known.mean, known.std, known.classes, fixed=hasattr(net, "patch_embed"))
     if spec.startswith("torchvision/"):
         return _torchvision(spec.removeprefix("torchvision/"), net)
     config = getattr(net, "pretrained_cfg", None)

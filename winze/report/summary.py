@@ -17,8 +17,11 @@ LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
 
 def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
-    """Say where the tunnel begins, which layer serves other data, and what a cut costs and saves."""
-    sentences = [*_tunnel(readings, threshold), *_others(readings), *_cut(readings, threshold)]
+    """Say where the tunnel begins, which layer serves other data, what to hold for new tasks, what a cut saves."""
+    start = _start(readings, threshold)
+    sentences = [*_tunnel(readings, threshold), *_others(readings)]
+    if start is not None:
+        sentences += [_held(start), *_cut(readings, threshold)]
     notes = readings.conventions.get("notes") or []
     return sentences + [str(note) for note in notes if isinstance(note, str) and note.strip()]
 
@@ -87,12 +90,28 @@ def _others(readings: Readings) -> list[str]:
     return sentences
 
 
+def _start(readings: Readings, threshold: float) -> Place | None:
+    """Where the tunnel starts; None where there is none."""
+    found = facts.entrance(readings, threshold)
+    if found is None or found.tunnel.start == facts.places(readings)[-1]:
+        return None
+    return found.tunnel.start
+
+
+def _held(start: Place) -> str:
+    layers = f"layers 1-{start.index + 1}" if start.index else "layer 1"
+    return (
+        f"To learn further tasks, freeze or regularise {layers} and leave the tunnel free "
+        "(`winze.extractor` names the weights)."
+    )
+
+
 def _cut(readings: Readings, threshold: float) -> list[str]:
     found = facts.entrance(readings, threshold)
-    if found is None or found.tunnel.start is None or found.tunnel.start == facts.places(readings)[-1]:
-        return []
+    assert found is not None
+    assert found.tunnel.start is not None
     tunnel, start = found.tunnel, found.tunnel.start
-    spot = facts.places(readings).index(found.tunnel.start)
+    spot = facts.places(readings).index(start)
     seconds, parameters, flops = (
         float(facts.column(readings, f"cut_{cost}")[spot]) / facts.whole(readings, cost)
         if facts.whole(readings, cost) > 0

@@ -51,18 +51,18 @@ def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
 
 def _groups(net: nn.Module, training: Training) -> list[dict[str, Any]]:
     """Weights that share a weight decay and a share of the rate."""
-    shares = _shares(net, training)
+    rates = shares(net, training)
     found: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weight in net.named_parameters():
         if weight.requires_grad:
             decay = training.weight_decay if training.decay_vectors or weight.ndim > 1 else 0.0
-            found.setdefault((decay, shares[name]), []).append(weight)
+            found.setdefault((decay, rates[name]), []).append(weight)
     if not found:
         raise ValueError(f"{type(net).__name__} has no parameter to train")
     return [{"params": own, "weight_decay": decay, "share": share} for (decay, share), own in found.items()]
 
 
-def _shares(net: nn.Module, training: Training) -> dict[str, float]:
+def shares(net: nn.Module, training: Training) -> dict[str, float]:
     """What each weight's rate is multiplied by."""
     names = [name for name, _ in net.named_parameters()]
     for glob, _ in training.rates:

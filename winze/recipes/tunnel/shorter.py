@@ -15,10 +15,9 @@ from dataclasses import replace
 from functools import partial
 
 from winze.lab import Claim, Recipe, Scale, higher, rises
-from winze.lab.bench import Bench
 from winze.lab.quantities import Whole
 from winze.recipes.tunnel.settings import CONTINUAL, FAST, NORM, PAPER, SYSTEM, URL
-from winze.recipes.tunnel.tasks import Continual, learn, title
+from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
 from winze.report.ladders import Rung, ladder
 
 LINEAR = 3  # layers behind the convolutions
@@ -27,19 +26,6 @@ ARMS = {f"layers_{convs + LINEAR}": convs for convs in CONVS}
 FEW = ("layers_7", "layers_11", "layers_19")
 WHOLE, AS_EXTRACTOR, BELOW = "layers_19", "layers_11", "layers_5"
 LADDERS = {("cpu",): FEW, ("gpu", "paper"): tuple(ARMS)}  # by scale
-FORGETTING = "forgetting"
-
-
-def work(config: Continual, bench: Bench) -> None:
-    """Learn both tasks; how well each is known right after it, and at the end."""
-    learnt = learn(config, bench)
-    if not bench.writes:
-        return
-    for task in (1, 2):
-        after, end = (learnt.accuracy(weights, task) for weights in (learnt.after[task - 1], learnt.after[-1]))
-        for measure, value in (("learnt", after), ("kept", end), (FORGETTING, after - end)):
-            n = len(learnt.tasks[task - 1].test_labels)
-            bench.readings.add(measure, value, data=title(task), split="test", n=n)
 
 
 recipe = Recipe(
@@ -70,7 +56,7 @@ recipe = Recipe(
         ),
         "paper": Scale(Continual("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
     },
-    work=work,
+    work=remember,
     quantities={
         **{
             f"{measure}_of_task_{task}": Whole(measure, title(task))

@@ -4,7 +4,7 @@
     winze run tunnel/small --scale gpu    # the networks that `winze scan NAME --pretrained` loads, 3 seeds
 
 The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether its picture holds in networks that a laptop scans in
-seconds is our own question. `python -m winze.networks.trained RUN...` puts the weights of a run into the package.
+seconds is our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
 """
 
 from __future__ import annotations

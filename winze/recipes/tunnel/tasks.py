@@ -15,6 +15,9 @@ from winze.lab.crossing import Weights, crossed, layer_of_each, weights_of
 from winze.networks import Heads, build, give_heads, options_for
 from winze.observe.places import find_spots
 from winze.train import Training, evaluate
+from winze.train.optimizers import shares
+
+FORGETTING = "forgetting"
 
 
 @dataclass(frozen=True)
@@ -60,8 +63,8 @@ class Learnt:
         return evaluate(self.net, Batches(*self.tasks[task - 1].test, 1000, self.preprocess, device))
 
 
-def learn(config: Continual, bench: Bench) -> Learnt:
-    """Train the network on one task after the other."""
+def learn(config: Continual, bench: Bench, later: Training | None = None) -> Learnt:
+    """Train the network on one task after the other; tasks after the first in `later`, where it is given."""
     dataset = load(config.data, limit=config.limit, size=config.size, download=False)
     preprocess = Preprocess.of(dataset)
     tasks = split_classes(dataset, config.tasks)
@@ -71,7 +74,9 @@ def learn(config: Continual, bench: Bench) -> Learnt:
     after: list[Weights] = []
     for number, task in enumerate(tasks):
         heads.use(number)
-        bench.train(net, task, config.training, name=f"task-{number + 1}", preprocess=preprocess)
+        training = config.training if later is None or not number else later
+        _hold_statistics(net, training)
+        bench.train(net, task, training, name=f"task-{number + 1}", preprocess=preprocess)
         after.append(weights_of(net))
     device = next(net.parameters()).device
     spots = find_spots(net, preprocess(dataset.test_images[:2].to(device)), "layers")
@@ -80,6 +85,26 @@ def learn(config: Continual, bench: Bench) -> Learnt:
     assert countings(net, names)[WITHOUT] == list(range(1, len(names) + 1))
     _tell(config, bench, tasks)
     return Learnt(net, heads, tasks, preprocess, after, layers, names)
+
+
+def _hold_statistics(net: nn.Module, training: Training) -> None:
+    """Batch norms whose weights stand still keep their statistics too."""
+    rates = shares(net, training)
+    for name, module in net.named_modules():
+        if isinstance(module, nn.BatchNorm2d) and rates[f"{name}.weight"] == 0:
+            module.momentum = 0.0
+
+
+def remember(config: Continual, bench: Bench, later: Training | None = None) -> None:
+    """Learn two tasks; how well each is known right after it, and at the end."""
+    learnt = learn(config, bench, later)
+    if not bench.writes:
+        return
+    for task in (1, 2):
+        after, end = (learnt.accuracy(weights, task) for weights in (learnt.after[task - 1], learnt.after[-1]))
+        for measure, value in (("learnt", after), ("kept", end), (FORGETTING, after - end)):
+            n = len(learnt.tasks[task - 1].test_labels)
+            bench.readings.add(measure, value, data=title(task), split="test", n=n)
 
 
 def title(task: int) -> str:

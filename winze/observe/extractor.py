@@ -1,0 +1,28 @@
+"""The part of a network before its tunnel, as the names of its weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from winze.depth import Place
+from winze.observe.result import Scan
+from winze.observe.truncate import truncate
+
+
+def extractor(
+    net: nn.Module, scan: Scan, at: str | int | Place | None = None, *, threshold: float = 0.95, example: Any = None
+) -> list[str]:
+    """The names of the weights that a network uses up to a place; left out, up to the start of its tunnel.
+
+    In continual learning these are the ones to freeze or to regularise (Masarczyk et al., 2023, arXiv 2305.19753):
+
+        for name in winze.extractor(net, scan):
+            net.get_parameter(name).requires_grad_(False)
+
+    `at`, `threshold` and `example` are as in `truncate`.
+    """
+    kept = truncate(net, scan, at, None, threshold=threshold, example=example, measure=False, copy=False)
+    own = {id(weight) for weight in kept.parameters()}
+    return [name for name, weight in net.named_parameters() if id(weight) in own]
