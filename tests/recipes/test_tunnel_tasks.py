@@ -7,7 +7,7 @@ import torch
 
 from winze.lab.bench import Bench
 from winze.lab.crossing import weights_of
-from winze.recipes.tunnel import swap
+from winze.recipes.tunnel import held, swap
 from winze.recipes.tunnel.tasks import learn
 
 SMOKE = swap.recipe.config("smoke", "seven_three")
@@ -55,6 +55,27 @@ def test_a_new_head_is_learnt_on_the_extractor_of_one_task_and_the_tunnel_of_the
     assert same(weights_of(learnt.net), learnt.crossed(2, 1, SMOKE.extractor))
     assert set(found) == {swap.PROBED, swap.TUNED}
     assert all(0 <= value <= 1 for value in found.values())
+
+
+@pytest.mark.parametrize(("arm", "held_layers"), [("extractor_held", range(1, 9)), ("tunnel_held", range(9, 19))])
+def test_held_layers_and_their_statistics_stand_still_in_task_2(arm, held_layers, tmp_path):
+    config = replace(held.recipe.config("smoke", "free"), **held.recipe.arms[arm])
+    found = learn(config, Bench(tmp_path), replace(config.training, rates=tuple((g, 0.0) for g in config.weights)))
+    first, second = found.after
+    for name, value in first.items():
+        if not name.endswith("num_batches_tracked") and ".heads." not in name:
+            still = found.layers[name] in held_layers
+            assert torch.equal(value, second[name]) == still, name
+
+
+def test_a_slow_layer_moves_less_than_a_free_one(tmp_path):
+    moved = {}
+    for arm in ("free", "extractor_slow"):
+        config = replace(held.recipe.config("smoke", "free"), **held.recipe.arms[arm])
+        rates = tuple((glob, config.rate) for glob in config.weights)
+        first, second = learn(config, Bench(tmp_path / arm), replace(config.training, rates=rates)).after
+        moved[arm] = float((first["layers.conv2.conv.weight"] - second["layers.conv2.conv.weight"]).norm())
+    assert 0 < moved["extractor_slow"] < 0.3 * moved["free"]
 
 
 def test_the_paper_scale_is_the_papers_setting():
