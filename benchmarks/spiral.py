@@ -25,7 +25,7 @@ RULES: dict[str, Rule | None] = {"standard": None, "droppath": DropPath(), "ours
 
 
 def main() -> None:
-    """Measure one device and merge the rows into results/spiral.json."""
+    """Measure one device and merge the rows into results/spiral.json as they come."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--sizes", type=int, nargs="+", default=(6, 32))
@@ -34,12 +34,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     epochs = args.epochs or (40 if args.device == "cuda" else 10)
-    rows = []
     for size in args.sizes:
         for name, rule in RULES.items():
-            rows.append(row(size, name, rule, args.device, epochs, args.pairs))
-            print(rows[-1], flush=True)
-    print("written", merge("spiral", rows, args.device, args.out, alike="network"))
+            found = row(size, name, rule, args.device, epochs, args.pairs)
+            print(found, flush=True)
+            merge("spiral", [found], args.device, args.out, alike="network")
 
 
 def row(size: int, name: str, rule: Rule | None, device: str, epochs: int, pairs: int) -> dict[str, Any]:
