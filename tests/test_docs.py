@@ -192,36 +192,3 @@ def test_a_table_that_is_not_closed_raises(results):
 def test_blocks_are_found_with_their_label_and_line():
     page = "text\n```python\na = 1\n```\n```bash\nls\n```\n- list\n  ```python notest\n  b = 2\n  ```\n"
     assert python_blocks(page) == [(2, "python", "a = 1\n"), (9, "python notest", "b = 2\n")]
-
-
-def test_the_droppath_tables_have_the_mean_over_seeds_beside_the_papers(tmp_path):
-    from winze.lab.job import plain
-    from winze.lab.packing import packed
-    from winze.readings import Readings
-    from winze.recipes.residual_droppath import ablation, table1
-
-    def write(recipe, scale, arm, accuracies):
-        told = {"key": "", "scale": scale, "arm": arm, "device": "", "versions": {}, "commit": "", "started": ""}
-        entries = []
-        for seed, accuracy in enumerate(accuracies):
-            readings = Readings()
-            readings.add("accuracy", accuracy, data="cifar10", split="test", step=10)
-            entries.append(
-                told
-                | {"seed": seed, "seconds": 1.0, "config": plain(recipe.config(scale, arm))}
-                | packed(readings, recipe.measures)
-            )
-        file = tmp_path / f"{recipe.name}.json"
-        file.parent.mkdir(exist_ok=True)
-        file.write_text(json.dumps({"kind": "winze results", "version": 1, "recipe": recipe.name, "runs": entries}))
-
-    write(table1.recipe, "gpu", "cifar10_output_batch", (0.90, 0.92))
-    write(ablation.recipe, "gpu", "same_batch", (0.8,))
-    said = tables.refresh("<!-- table:residual_droppath.table1 -->\n<!-- /table -->", tmp_path)
-    assert (
-        "| ResNet50d on CIFAR-10 | gpu | ours: kept outputs frozen, a mask a batch | 2 | 91.00 ± 1.41 | 90.84 |" in said
-    )
-    assert "standard" not in said
-    said = tables.refresh("<!-- table:residual_droppath.ablation -->\n<!-- /table -->", tmp_path)
-    assert "| `same_batch` | 80.00 | 1 |" in said
-    assert "| `ours` | - | 0 |" in said

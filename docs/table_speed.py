@@ -1,0 +1,106 @@
+"""The tables of what things cost: rewired junctions, scans, training, the steps of ResidualDroppath."""
+
+from typing import Any
+
+from table_text import origin, table
+
+
+def junctions(result: dict[str, Any]) -> str:
+    """One line a network and device: what a rewired forward costs against the untouched one."""
+    head = ["network", "device", "time, rewired / untouched", "interval", "capture, seconds"]
+    rows = [
+        [
+            f"`{row['network']}`",
+            row["device"],
+            f"{row['ratio']:.3f}",
+            f"{row['low']:.3f} to {row['high']:.3f}",
+            f"{row['capture_seconds']:.2f}",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def scan(result: dict[str, Any]) -> str:
+    """One line a tool and device: what it costs against the plain forward, and how exact it is."""
+    head = ["tool", "device", "time / plain forward", "extra memory", "error", "error, mean 100x the spread", "how"]
+    rows = [
+        [
+            " ".join([row["tool"], row.get("version", "")]).strip(),
+            row["device"],
+            interval(row),
+            "-" if row.get("extra_mb") is None else f"{row['extra_mb']:.0f} MB",
+            size(row.get("error")),
+            size(row.get("error_offset")),
+            "; ".join(text for text in (row.get("how"), said(row), row.get("note")) if text),
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def train(result: dict[str, Any]) -> str:
+    """One line a way to train: images a second, or seconds, against a hand-written loop."""
+    head = ["network", "device", "how", "processes", "images/s", "ratio"]
+    rows = [
+        [
+            row["network"],
+            row["device"],
+            row["how"],
+            row["processes"],
+            f"{row['images_per_second']:,}" if "images_per_second" in row else "-",
+            f"{row['ratio']:.1f} x the speed" if "images_per_second" in row else f"{interval(row)} x the time",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def step_costs(result: dict[str, Any]) -> str:
+    """One line a network and way to run the rules: time and memory of a training step against the plain one."""
+    head = ["network", "way", "steps", "batch", "time", "stage 1", "stage 2", "memory", "stage 1", "stage 2"]
+    rows = []
+    for row in result["rows"]:
+        stages = [f"{row[name]:.2f}" if name in row else "-" for name in ("stage1", "stage2")]
+        used = [row.get(f"memory{stage}") for stage in ("", "_stage1", "_stage2")]
+        memory = ["-" if most is None else f"{most / row['memory_plain']:.2f}" for most in used]
+        rows.append([row["network"], row["way"], row["how"], row["batch"], f"{interval(row)} x", *stages, *memory])
+    return table(head, rows, origin(result))
+
+
+def spiral(result: dict[str, Any]) -> str:
+    """One line a network and algorithm: how much faster its seeds train side by side than one after the other."""
+    head = ["network", "device", "networks", "steps", "speed", "seconds one after the other"]
+    rows = [
+        [
+            row["network"],
+            row["device"],
+            row["networks"],
+            row["steps"],
+            f"{1 / row['ratio']:.1f} x [{1 / row['high']:.1f}-{1 / row['low']:.1f}]",
+            f"{row['seconds']:.1f}",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def interval(row: dict[str, Any]) -> str:
+    """A ratio with its interval, where there is one."""
+    if row.get("ratio") is None:
+        return "-"
+    ends = f" [{row['low']:.2f}-{row['high']:.2f}]" if row.get("low") is not None else ""
+    return f"{row['ratio']:.2f}{ends}"
+
+
+def size(error: float | None) -> str:
+    """An error in one or two digits."""
+    return "-" if error is None else f"{error:.1g}" if error < 0.01 else f"{error:.2f}"
+
+
+def said(row: dict[str, Any]) -> str:
+    """On how much a row was measured."""
+    if not row.get("images"):
+        return ""
+    pairs = f", {row['pairs']} pairs" if row.get("ratio") is not None else ""
+    return f"{row['places']} places, {row['images']} images{pairs}"
