@@ -22,11 +22,21 @@ def tunnel(results: Path) -> Figure:
     return arm_profiles({name: list(runs[arm].values()) for arm, name in names.items()})
 
 
-def residual_droppath(results: Path) -> Figure:
-    """Accuracy over training of all algorithms, the mean over seeds, at the largest scale but the paper's with runs."""
-    kept = load(recipe("residual_droppath/table1"), results)
-    runs = readings_of(kept[next(scale for scale in ("gpu", "cpu") if scale in kept)])
-    return training_by_arm({arm: list(seeds.values()) for arm, seeds in runs.items()})
+def tunnel_small(results: Path) -> Figure:
+    """The three networks that come with winze, the mean over seeds."""
+    runs = readings_of(load(recipe("tunnel/small"), results)["gpu"])
+    names = {"vgg19": "VGG-19, a quarter as wide", "resnet20": "ResNet-20", "vit": "ViT of 6 blocks"}
+    return arm_profiles({name: list(runs[arm].values()) for arm, name in names.items()})
+
+
+def droppath_curves(scale: str) -> Callable[[Path], Figure]:
+    """Accuracy of the algorithms while ResNet50d learns CIFAR-10 at a scale, the mean over seeds."""
+
+    def make(results: Path) -> Figure:
+        runs = readings_of(load(recipe("residual_droppath/table1"), results)[scale])
+        return training_by_arm({arm: list(runs[arm].values()) for arm in runs if arm.startswith("cifar10")})
+
+    return make
 
 
 def droppath_cost(results: Path) -> Figure:
@@ -63,7 +73,9 @@ def of(name: str, title: str) -> Callable[[Path], Figure]:
 
 FIGURES: dict[str, Callable[[Path], Figure]] = {
     "tunnel": tunnel,
-    "residual_droppath": residual_droppath,
+    "tunnel_small": tunnel_small,
+    "residual_droppath": droppath_curves("gpu"),
+    "residual_droppath_300": droppath_curves("paper"),
     "droppath_cost": droppath_cost,
     "spiral_blocks": of("residual_droppath/spiral", "Blocks"),
     "spiral_maps": of("residual_droppath/spiral", "Node maps, 32x32_ours"),

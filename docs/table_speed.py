@@ -85,6 +85,26 @@ def spiral(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def cut(result: dict[str, Any]) -> str:
+    """One line a network and device: what cutting its tunnel off costs and saves."""
+    head = ["network", "device", "cut after", "accuracy", "of the cut", "weights", "operations"]
+    head += ["time, one picture", "time, 256 pictures", "best for other data", "its gain over the last"]
+    rows = [
+        [
+            f"`{row['network']}`",
+            row["device"],
+            f"{row['start']} of {row['places']}",
+            *(f"{100 * row[name]:.1f} %" for name in ("accuracy", "accuracy_cut")),
+            *(f"{100 * row[name]:.0f} %" for name in ("parameters", "flops")),
+            *(f"{interval(row[f'time_{batch}'])} x" for batch in (1, 256)),
+            f"{row['best_for_other']} of {row['places']}",
+            f"{100 * (row['other'] - row['other_last']):+.0f} points",
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
 def interval(row: dict[str, Any]) -> str:
     """A ratio with its interval, where there is one."""
     if row.get("ratio") is None:

@@ -1,16 +1,18 @@
-"""The thesis's tables of the tunnel beside ours: where it starts (5.2.1, 5.3.1, 5.3.2), and the swap (5.4.1)."""
+"""The tunnel: the thesis's tables beside ours (5.2.1, 5.3.1, 5.3.2, 5.4.1), held layers, and networks to try it on."""
 
 import math
 from collections.abc import Iterable
 from pathlib import Path
 
-from table_kept import BESIDE, NONE, Cell, Seeds, beside, quantity, spread
+from table_kept import BESIDE, NONE, Cell, Seeds, beside, quantities, quantity, shown, source, spread
 from table_text import table
 
 from winze.lab import tunnel_at
 from winze.lab.recipe import Recipe
 from winze.lab.results import readings_of
+from winze.networks import all_trained, build, own_weights
 from winze.recipes.tunnel import capacity, main, swap
+from winze.recipes.tunnel import held as held_recipe
 from winze.recipes.tunnel.cells import CLASS_TABLE, SHARES, WIDTH_TABLE, WIDTHS, named
 from winze.report.names import number
 
@@ -57,6 +59,40 @@ def swaps(results: Path) -> str:
     lines = beside(swap.recipe, results, [cell(row, *told) for row, told in swap.TABLE.items()])
     head = ["extractor and tunnel", "task 1: paper", "task 1: ours", "task 2: paper", "task 2: ours", *BESIDE]
     return table(head, lines, "In percent right. E and T: extractor and tunnel after task 1 or 2; FT: a new head.")
+
+
+def held(results: Path) -> str:
+    """One line a scale and what stood still or slowed down in task 2, with both tasks at the end."""
+    rates = {0.1: "at a tenth of the rate", 0.0: "standing still"}
+    parts = {held_recipe.EXTRACTOR: "extractor", held_recipe.TUNNEL: "tunnel"}
+    lines = []
+    for scale, arms in shown(held_recipe.recipe, results).items():
+        for arm, runs in arms.items():
+            weights, rate = held_recipe.ARMS[arm]
+            found = quantities(held_recipe.recipe, runs)
+            numbers = [spread(found[name], 1, 100) for name in ("kept_of_task_1", "forgetting_of_task_1")]
+            numbers.append(spread(found["learnt_of_task_2"], 1, 100))
+            does = f"the {parts[weights]} {rates[rate]}" if weights else "all layers free"
+            lines.append([does, *numbers, len(runs), source(held_recipe.recipe, scale, arm)])
+    return table(
+        ["in task 2", "task 1 at the end", "forgotten of task 1", "task 2", *BESIDE], lines, "In percent right."
+    )
+
+
+def trained(_: Path) -> str:
+    """One line a network that comes with winze: its size, and what it gets right."""
+    head = ["name", "weights", "file", "right on CIFAR-10's test part", "learnt for"]
+    lines = []
+    for name in all_trained():
+        known = own_weights.trained(name)
+        assert known is not None
+        count = sum(weight.numel() for weight in build(name).parameters())
+        size = (own_weights.FOLDER / f"{name.removeprefix('winze/')}.safetensors").stat().st_size
+        epochs = f"{known.made['epochs']} epochs"
+        lines.append(
+            [f"`{name}`", f"{count / 1e6:.2f} M", f"{size / 1e6:.1f} MB", f"{100 * known.accuracy:.1f} %", epochs]
+        )
+    return table(head, lines)
 
 
 def _of_starts(

@@ -40,6 +40,8 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "tunnel.width": table_tunnel.widths,
     "tunnel.classes": table_tunnel.classes,
     "tunnel.swap": table_tunnel.swaps,
+    "tunnel.held": table_tunnel.held,
+    "trained": table_tunnel.trained,
 }
 """Tables made of the runs that are kept in results/."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -50,6 +52,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "train": table_speed.train,
     "residual_droppath": table_speed.step_costs,
     "spiral": table_speed.spiral,
+    "cut": table_speed.cut,
 }
 """Tables made of the file of one benchmark."""
 

@@ -3,23 +3,16 @@
 import ast
 import doctest
 import importlib
-import importlib.util
 import json
 import re
 import textwrap
 from pathlib import Path
 
 import pytest
+from scripts import script
 
 ROOT = Path(__file__).parents[1]
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
-
-
-def script(name: str):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 tables, figures = script("tables"), script("figures")
@@ -59,7 +52,9 @@ def words(svg: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if python_blocks(page)])
-def test_code_of_a_page_runs(name, tmp_path, monkeypatch):
+def test_code_of_a_page_runs(name, tmp_path, monkeypatch, request):
+    if any(data in code for _, _, code in python_blocks(PAGES[name]) for data in ("cifar10", "imagenet")):
+        request.getfixturevalue("real_data")
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     for line, label, code in python_blocks(PAGES[name]):

@@ -1,10 +1,9 @@
 """The tables of kept runs, from made-up readings: the paper's numbers beside ours, at every scale that was run."""
 
-import importlib.util
 import json
-from pathlib import Path
 
 import pytest
+from scripts import script
 
 from winze.depth import Place
 from winze.lab.counting import WITH, WITHOUT
@@ -14,12 +13,10 @@ from winze.readings import Readings
 from winze.recipes.decayed import supervised
 from winze.recipes.residual_droppath import ablation, table1
 from winze.recipes.temperature import training
-from winze.recipes.tunnel import capacity, main, swap
+from winze.recipes.tunnel import capacity, held, main, swap
 from winze.recipes.tunnel.tasks import title
 
-spec = importlib.util.spec_from_file_location("tables", Path(__file__).parents[1] / "docs" / "tables.py")
-tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tables)
+tables = script("tables")
 
 
 def keep(results, recipe, scale, arm, runs):
@@ -168,3 +165,31 @@ def test_decayed_shortcuts_have_a_column_for_every_alpha_min(tmp_path):
     assert "| 8 | 93.6 | 94.4 | not run |" in said
     said = filled("decayed.rank", tmp_path)
     assert f"| 16 | 2.500 ± 0.000 | {unrun}2.500 | not run | not run | 1 or 2 | gpu: `resnet18` on cifar10 |" in said
+
+
+def test_held_layers_are_told_with_both_tasks_at_the_end(tmp_path):
+    runs = []
+    for kept in (0.5, 0.7):
+        readings = Readings()
+        for measure, task, value in (("kept", 1, kept), ("forgetting", 1, 0.9 - kept), ("learnt", 2, 0.8)):
+            readings.add(measure, value, data=title(task), split="test")
+        runs.append(readings)
+    keep(tmp_path, held.recipe, "gpu", "extractor_slow", runs)
+    said = tables.refresh("<!-- table:tunnel.held -->\n<!-- /table -->", tmp_path)
+    assert "| the extractor at a tenth of the rate | 60.0 ± 14.1 | 30.0 ± 14.1 | 80.0 ± 0.0 | 2 | gpu: `vgg19`" in said
+
+
+def test_the_networks_that_come_with_winze_are_told_with_their_files(tmp_path):
+    said = tables.refresh("<!-- table:trained -->\n<!-- /table -->", tmp_path)
+    assert "| `winze/resnet20` | 0.27 M | 0.6 MB |" in said
+
+
+def test_a_cut_is_told_with_its_time_and_what_other_data_gain(tmp_path):
+    times = {"ratio": 0.5, "low": 0.4, "high": 0.6}
+    row = {"network": "a", "device": "cpu", "start": 8, "places": 19, "accuracy": 0.9, "accuracy_cut": 0.88}
+    row |= {"parameters": 0.11, "flops": 0.6, "best_for_other": 5, "other": 0.7, "other_last": 0.4}
+    row |= {"time_1": times, "time_256": times}
+    (tmp_path / "cut.json").write_text(json.dumps({"machine": {}, "rows": [row]}))
+    said = tables.refresh("<!-- table:cut -->\n<!-- /table -->", tmp_path)
+    time = "0.50 [0.40-0.60] x"
+    assert f"| `a` | cpu | 8 of 19 | 90.0 % | 88.0 % | 11 % | 60 % | {time} | {time} | 5 of 19 | +30 points |" in said

@@ -1,10 +1,9 @@
 """docs/results.md: what it says of kept readings."""
 
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
+from scripts import script
 from small_recipe import Settings, make_recipe
 
 import winze.lab
@@ -13,9 +12,7 @@ from winze.lab.perform import perform
 from winze.lab.results import add
 from winze.lab.store import Runs
 
-spec = importlib.util.spec_from_file_location("tables", Path(__file__).parents[2] / "docs" / "tables.py")
-tables = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(tables)
+tables = script("tables")
 
 PAGE = "before\n<!-- table:verdicts -->\nold\n<!-- /table -->\nafter\n"
 
