@@ -3,7 +3,7 @@
 Both train ten networks on the same batches to the same weights. The goal is at least 5x for each algorithm: on a CPU
 with 6 layers of 6, whose time is overhead, on a GPU with 32 layers of 32 too.
 
-    python benchmarks/spiral.py [--device cuda] [--epochs 10] [--pairs 6] [--out results]
+    python benchmarks/spiral.py [--device cuda] [--only ours] [--epochs 10] [--pairs 6] [--out results]
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--sizes", type=int, nargs="+", default=(6, 32))
+    parser.add_argument("--only", nargs="+", default=list(RULES), choices=list(RULES), metavar="ALGORITHM")
     parser.add_argument("--epochs", type=int, help="10 on a CPU, 40 on a GPU, where capturing the step takes a while")
     parser.add_argument("--pairs", type=int, default=6)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
     epochs = args.epochs or (40 if args.device == "cuda" else 10)
     for size in args.sizes:
-        for name, rule in RULES.items():
-            found = row(size, name, rule, args.device, epochs, args.pairs)
+        for name in args.only:
+            found = row(size, name, RULES[name], args.device, epochs, args.pairs)
             print(found, flush=True)
             merge("spiral", [found], args.device, args.out, alike="network")
 

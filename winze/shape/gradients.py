@@ -50,8 +50,6 @@ class _ZeroGradients(torch.autograd.Function):
 
 
 class _MaskedGradient(torch.autograd.Function):
-    generate_vmap_rule = True
-
     @staticmethod
     def forward(value: Tensor, mask: Tensor) -> Tensor:
         return value.view_as(value)
@@ -63,3 +61,13 @@ class _MaskedGradient(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         return gradients[0] * ctx.saved_tensors[0], None
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[int | None, int | None], value: Tensor, mask: Tensor) -> tuple[Tensor, int]:
+        """All members at once, several times as fast as by the rule that torch would make."""
+        pair = zip((value, mask), in_dims, strict=True)
+        value, mask = (
+            one.expand(info.batch_size, *one.shape) if at is None else one.movedim(at, 0) for one, at in pair
+        )
+        mask = mask.reshape(info.batch_size, *(1,) * (value.ndim - mask.ndim), *mask.shape[1:])
+        return with_gradient_where(mask, value), 0

@@ -153,11 +153,11 @@ recipe = Recipe(
                 digits,
                 network="winze/vgg19",
                 data="cifar10",
-                training=quick(VGG, 40),
+                training=quick(VGG, 24),
                 **GRID,
             ),
             seeds=(0, 1, 2),
-            departures=("40 epochs instead of 160", "in bf16", ON_GRID),
+            departures=("24 epochs instead of 160", "in bf16", ON_GRID),
         ),
         "paper": Scale(
             replace(

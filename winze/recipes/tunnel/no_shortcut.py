@@ -83,14 +83,14 @@ recipe = Recipe(
             Study(
                 "winze/resnet34",
                 "cifar10",
-                quick(RESNET, 30),
+                quick(RESNET, 24),
                 STEM,
                 ood=("tinyimagenet",),
                 places="blocks",
                 **GRID | {"pool": POOLED},
             ),
             seeds=(0, 1, 2),
-            departures=(TINY, "30 epochs instead of 164", "in bf16", ON_GRID),
+            departures=(TINY, "24 epochs instead of 164", "in bf16", ON_GRID),
         ),
         "paper": Scale(
             Study(

@@ -147,11 +147,11 @@ recipe = Recipe(
             arms=("mlp12", "vgg19", "resnet34"),
             changes={
                 "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten", "distances": True},
-                "vgg19": {"training": quick(VGG, 30)},
-                "resnet34": {"training": quick(RESNET, 30), "pool": POOLED},
+                "vgg19": {"training": quick(VGG, 20)},
+                "resnet34": {"training": quick(RESNET, 20), "pool": POOLED},
             },
             departures=(
-                "100 epochs of MLP-12 instead of 1000, 30 of the others instead of 160; VGG and ResNet in bf16",
+                "100 epochs of MLP-12 instead of 1000, 20 of the others instead of 160; VGG and ResNet in bf16",
                 ON_GRID,
             ),
         ),
