@@ -37,6 +37,8 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--out", type=Path, default=RESULTS)
     args = parser.parse_args()
+    if args.name and len(args.networks) > 1:
+        parser.error("--name names one network")
     for name in args.networks:
         file = Path(name)
         net = winze.load(file) if file.suffix == ".safetensors" else build(name, pretrained=True)

@@ -23,7 +23,7 @@ def tunnel(results: Path) -> Figure:
 
 
 def tunnel_small(results: Path) -> Figure:
-    """The three networks that come with winze, the mean over seeds."""
+    """The three small networks on CIFAR-10, the mean over the seeds that were run."""
     runs = readings_of(load(recipe("tunnel/small"), results)["gpu"])
     names = {"vgg19": "VGG-19, a quarter as wide", "resnet20": "ResNet-20", "vit": "ViT of 6 blocks"}
     return arm_profiles({name: list(runs[arm].values()) for arm, name in names.items()})

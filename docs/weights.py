@@ -2,7 +2,7 @@
 
     winze run tunnel/small --scale gpu --seeds 0 && python docs/weights.py runs/3f2a... runs/91bc... runs/77e0...
 
-Each network is judged again on the test pictures as it will be loaded, and that accuracy is stored with it.
+Each network is judged on the test pictures by its weights in half precision, and that accuracy is stored with it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from safetensors.torch import save
 import winze
 from winze.data import Batches, Dataset, Preprocess
 from winze.files import write_atomically
-from winze.networks.own_weights import FOLDER, Trained
+from winze.networks import options_for
+from winze.networks.own_weights import FOLDER, OwnWeights
 
 TOLD = ("recipe", "scale", "seed", "commit", "device", "versions", "started", "seconds")
 
@@ -34,10 +35,12 @@ def main() -> None:
         )
 
 
-def packed(folder: Path) -> tuple[Path, Trained]:
+def packed(folder: Path) -> tuple[Path, OwnWeights]:
     """Write one run's network into the package."""
     run = json.loads((folder / "run.json").read_text())
     config = run["config"]
+    if config.get("rule") is not None or not config["network"].startswith("winze/"):
+        raise ValueError(f"{folder}: only plain networks of our own come with winze, not {config['network']}")
     dataset = winze.data.load(config["data"], size=config["size"])
     preprocess = Preprocess.of(dataset)
     net = winze.load(folder / "net.safetensors").half().float()
@@ -45,10 +48,10 @@ def packed(folder: Path) -> tuple[Path, Trained]:
     unbounded = [name for name, value in weights.items() if not value.isfinite().all()]
     if unbounded:
         raise ValueError(f"{folder}: beyond half precision are {', '.join(unbounded)}")
-    known = Trained(
+    known = OwnWeights(
         network=config["network"],
         classes=len(dataset.classes),
-        options=winze.networks.options_for(config["network"], dataset.shape),
+        options=options_for(config["network"], dataset.shape) | config.get("options", {}),
         data=config["data"],
         size=(dataset.shape[0], dataset.shape[1], dataset.shape[2]),
         mean=tuple(preprocess.mean),

@@ -1,5 +1,7 @@
 """Networks that come trained: they load by name, are small, and get right what their files say."""
 
+import json
+
 import pytest
 import torch
 from scripts import script
@@ -38,7 +40,8 @@ def test_a_network_gets_right_what_its_file_says(name, cifar10):
 
 @pytest.mark.parametrize("name", all_trained())
 def test_what_goes_in_is_told_as_of_published_networks(name):
-    known, told = trained(name), published(name, build(name))
+    known, told = trained(name), published(name, build(name), pretrained=True)
+    assert published(name, build(name)) is None
     assert (told.input_size, told.mean, told.std, told.classes) == (known.size, known.mean, known.std, 10)
     assert told.fixed == name.startswith("winze/vit")
 
@@ -48,6 +51,16 @@ def test_grey_pictures_go_in_as_colour_ones_of_its_size():
     assert ready.preprocess.size == (32, 32)
     assert ready.preprocess.channels == 3
     assert ready.preprocess.mean == trained("winze/resnet20").mean
+
+
+@pytest.mark.parametrize("name", all_trained())
+def test_without_its_weights_a_network_takes_other_pictures_as_they_are(name, tmp_path):
+    digits = load("digits", limit=40)
+    ready = make_ready(Wish(name), digits, torch.device("cpu"))
+    assert (ready.preprocess.size, ready.preprocess.channels) == ((8, 8), 1)
+    torch.save(ready.net.state_dict(), tmp_path / "own.pt")
+    again = make_ready(Wish(name, weights=tmp_path / "own.pt"), digits, torch.device("cpu"))
+    assert again.preprocess.mean == Preprocess.of(digits).mean
 
 
 def test_a_scan_finds_the_tunnel_of_the_thesis(cifar10):
@@ -90,6 +103,22 @@ def test_a_run_is_packed_in_half_precision_and_judged_as_it_is_loaded(tmp_path, 
     for one, other in zip(loaded.parameters(), net.parameters(), strict=True):
         assert torch.equal(one, other.half().float())
     assert weights.accuracy(loaded.eval(), load("digits"), Preprocess.of(load("digits"))) == known.accuracy
+
+
+def test_options_of_a_run_are_packed_and_rules_are_refused(tmp_path, monkeypatch):
+    weights = script("weights")
+    monkeypatch.setattr(weights, "FOLDER", tmp_path / "files")
+    options = {"channels": 1, "stem": "thesis"}
+    net = build("winze/resnet20x0.25", 10, **options)
+    (tmp_path / "net.safetensors").write_bytes(pack(net, {"name": "winze/resnet20x0.25", "options": options}))
+    config = {"network": "winze/resnet20x0.25", "data": "digits", "size": None, "training": {"epochs": 3}}
+    (tmp_path / "run.json").write_text(json.dumps({"config": config | {"options": {"stem": "thesis"}}}))
+    weights.packed(tmp_path)
+    monkeypatch.setattr("winze.networks.own_weights.FOLDER", tmp_path / "files")
+    assert build("winze/resnet20x0.25", pretrained=True)(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
+    (tmp_path / "run.json").write_text(json.dumps({"config": config | {"rule": {"type": "NoShortcut"}}}))
+    with pytest.raises(ValueError, match="only plain networks of our own"):
+        weights.packed(tmp_path)
 
 
 def test_weights_beyond_half_precision_are_refused(tmp_path, monkeypatch):

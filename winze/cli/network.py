@@ -50,7 +50,7 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
         load_weights(net, wish.weights)
     elif not wish.pretrained:
         notes.append("the network has random weights: neither --weights nor --pretrained was given")
-    known = published(wish.spec, net)
+    known = published(wish.spec, net, wish.pretrained)
     as_published = known is not None and (
         wish.pretrained or (wish.weights is not None and classes in (None, known.classes))
     )
@@ -63,10 +63,11 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
 
 def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
     """Our own networks take their number of inputs or of channels from the data, where weights do not settle it."""
-    from winze.networks import options_for
+    from winze.networks import options_for, trained
 
     if wish.pretrained:
-        return {}
+        known = trained(wish.spec)
+        return {} if known is None else known.options
     shape = dataset.shape if wish.size is None or not dataset.pictures else (dataset.shape[0], wish.size, wish.size)
     return options_for(wish.spec, shape)
 

@@ -4,7 +4,7 @@ from winze.networks.errors import NetworkError
 from winze.networks.heads import Heads, give_heads
 from winze.networks.mlp import MLP, ResidualMLP
 from winze.networks.named import SYNTAX, build, describe, options_for
-from winze.networks.own_weights import Trained, all_trained, trained
+from winze.networks.own_weights import OwnWeights, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
@@ -17,11 +17,11 @@ __all__ = [
     "VGG",
     "Heads",
     "NetworkError",
+    "OwnWeights",
     "Published",
     "ResNet",
     "ResidualMLP",
     "SpiralMLP",
-    "Trained",
     "all_trained",
     "build",
     "describe",

@@ -96,7 +96,11 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
         return {"inputs": prod(shape)}
     if len(shape) != 3:
         raise NetworkError(f"{spec} takes pictures (channel, height, width), not samples of shape {shape}")
-    return {"channels": shape[0]} | ({"side": shape[1]} if spec.startswith("winze/vit") else {})
+    if not spec.startswith("winze/vit"):
+        return {"channels": shape[0]}
+    if shape[1] != shape[2]:
+        raise NetworkError(f"{spec} takes square pictures, not {shape[1]} x {shape[2]}")
+    return {"channels": shape[0], "side": shape[1]}
 
 
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:

@@ -22,7 +22,7 @@ KEY = "trained"
 
 
 @dataclass(frozen=True)
-class Trained:
+class OwnWeights:
     """What is known of a network that comes with winze; `made` tells of the run that it is from."""
 
     network: str
@@ -40,7 +40,7 @@ class Trained:
         return {KEY: json.dumps(asdict(self))}
 
 
-def trained(spec: str) -> Trained | None:
+def trained(spec: str) -> OwnWeights | None:
     """What is known of a network of that name; None where it does not come trained."""
     from safetensors import safe_open
 
@@ -49,7 +49,7 @@ def trained(spec: str) -> Trained | None:
         return None
     with safe_open(str(path), "pt") as opened:  # type: ignore[no-untyped-call,unused-ignore]
         told = json.loads(opened.metadata()[KEY])
-    return Trained(**told | {name: tuple(told[name]) for name in ("size", "mean", "std")})
+    return OwnWeights(**told | {name: tuple(told[name]) for name in ("size", "mean", "std")})
 
 
 def all_trained() -> list[str]:
@@ -67,4 +67,4 @@ def fill(net: nn.Module, spec: str) -> nn.Module:
 
 def _file(spec: str) -> Path | None:
     path = FOLDER / f"{spec.removeprefix('winze/')}.safetensors"
-    return path if path.is_file() else None
+    return path if spec.startswith("winze/") and path.is_file() else None

@@ -20,9 +20,12 @@ class Published:
     fixed: bool = False
 
 
-def published(spec: str, net: nn.Module) -> Published | None:
-    """From timm's or torchvision's configuration of a network, or from our own file; None where there is none."""
-    known = trained(spec) if spec.startswith("winze/") else None
+def published(spec: str, net: nn.Module, pretrained: bool = False) -> Published | None:
+    """From timm's or torchvision's configuration of a network; None where there is none.
+
+    With `pretrained` also from the file of one that comes with winze: without these weights it takes any input.
+    """
+    known = trained(spec) if pretrained else None
     if known is not None:
         return Published(known.size, known.mean, known.std, known.classes, fixed=hasattr(net, "patch_embed"))
     if spec.startswith("torchvision/"):

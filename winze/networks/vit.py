@@ -20,13 +20,16 @@ def vit(
 ) -> nn.Module:
     """timm's vision transformer of `depth` blocks, `width` wide: heads of 32, and the mean of all tokens at the end.
 
-    `patch` is the side of a patch in pixels: by default an eighth of the picture's, for 64 tokens.
+    `patch` is the side of a patch in pixels; left out, the smallest that leaves at most 64 tokens.
     Dosovitskiy et al., 2021, arXiv 2010.11929.
     """
     from timm.models.vision_transformer import VisionTransformer
 
-    patch = max(1, side // 8) if patch is None else patch
-    check_sizes(depth=depth, width=width, classes=classes, channels=channels, side=side, patch=patch)
+    check_sizes(depth=depth, width=width, classes=classes, channels=channels, side=side)
+    if patch is None:
+        patch = next(size for size in range(1, side + 1) if side % size == 0 and side // size <= 8)
+    if patch < 1 or side % patch:
+        raise NetworkError(f"patches of {patch} x {patch} do not fill a picture of {side} x {side}")
     if width % HEAD:
         raise NetworkError(f"the width is a multiple of {HEAD}, that of a head, not {width}")
     return VisionTransformer(

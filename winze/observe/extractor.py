@@ -21,6 +21,7 @@ def extractor(
         for name in winze.extractor(net, scan):
             net.get_parameter(name).requires_grad_(False)
 
+    The batch norms among them move their statistics in train mode all the same: put those modules in eval mode.
     `at`, `threshold` and `example` are as in `truncate`.
     """
     kept = truncate(net, scan, at, None, threshold=threshold, example=example, measure=False, copy=False)

@@ -8,7 +8,7 @@ from math import isfinite
 import numpy as np
 
 from winze.depth import Place
-from winze.measure import best_place
+from winze.measure import Tunnel, best_place
 from winze.readings import Readings
 from winze.report import facts
 from winze.report.names import layer, number, percent, points
@@ -18,18 +18,18 @@ LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
 def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
     """Say where the tunnel begins, which layer serves other data, what to hold for new tasks, what a cut saves."""
-    start = _start(readings, threshold)
-    sentences = [*_tunnel(readings, threshold), *_others(readings)]
-    if start is not None:
-        sentences += [_held(start), *_cut(readings, threshold)]
+    found = facts.entrance(readings, threshold)
+    sentences = _others(readings)
+    if found is not None:
+        sentences = [*_tunnel(readings, threshold, found), *sentences]
+        start = found.tunnel.start
+        if start is not None and start != facts.places(readings)[-1]:
+            sentences += [_held(start), *_cut(readings, found.tunnel, start)]
     notes = readings.conventions.get("notes") or []
     return sentences + [str(note) for note in notes if isinstance(note, str) and note.strip()]
 
 
-def _tunnel(readings: Readings, threshold: float) -> list[str]:
-    found = facts.entrance(readings, threshold)
-    if found is None:
-        return []
+def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list[str]:
     tunnel, total = found.tunnel, len(facts.places(readings))
     row = facts.whole_row(readings, "accuracy")
     owner = "the network's own accuracy" if row is not None and isfinite(row.value) else "the last layer's probe"
@@ -90,14 +90,6 @@ def _others(readings: Readings) -> list[str]:
     return sentences
 
 
-def _start(readings: Readings, threshold: float) -> Place | None:
-    """Where the tunnel starts; None where there is none."""
-    found = facts.entrance(readings, threshold)
-    if found is None or found.tunnel.start == facts.places(readings)[-1]:
-        return None
-    return found.tunnel.start
-
-
 def _held(start: Place) -> str:
     layers = f"layers 1-{start.index + 1}" if start.index else "layer 1"
     return (
@@ -106,11 +98,7 @@ def _held(start: Place) -> str:
     )
 
 
-def _cut(readings: Readings, threshold: float) -> list[str]:
-    found = facts.entrance(readings, threshold)
-    assert found is not None
-    assert found.tunnel.start is not None
-    tunnel, start = found.tunnel, found.tunnel.start
+def _cut(readings: Readings, tunnel: Tunnel, start: Place) -> list[str]:
     spot = facts.places(readings).index(start)
     seconds, parameters, flops = (
         float(facts.column(readings, f"cut_{cost}")[spot]) / facts.whole(readings, cost)

@@ -5,7 +5,9 @@
 
 A network learns five classes, then five others, with a head for each task. In task 2 all layers learn (`free`), the
 extractor, layers 1 to 8, stands still (`extractor_held`) or learns at a tenth of the rate (`extractor_slow`), or the
-tunnel does (`tunnel_held`, `tunnel_slow`). Layers that stand still keep their statistics of batch norm too.
+tunnel does (`tunnel_held`, `tunnel_slow`). Batch norms of layers that stand still go by the statistics of task 1.
+
+Layers 1 to 8 are the extractor that the thesis finds in a VGG-19 on CIFAR-10.
 """
 
 from __future__ import annotations
@@ -16,12 +18,10 @@ from functools import partial
 from winze.lab import Claim, Recipe, Scale, higher
 from winze.lab.bench import Bench
 from winze.lab.quantities import Whole
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, EXTRACTOR, FAST, NORM, PAPER, SYSTEM, TUNNEL, URL
 from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
 from winze.report.ladders import Rung, ladder
 
-EXTRACTOR = ("layers.conv[1-8].*",)
-TUNNEL = ("layers.conv9.*", "layers.conv1[0-6].*", "layers.fc*")
 ARMS = {
     "free": ((), 1.0),
     "tunnel_slow": (TUNNEL, 0.1),
@@ -62,7 +62,11 @@ recipe = Recipe(
         "cpu": Scale(
             Held("winze/vgg19x0.125", "digits", replace(CONTINUAL, augment=())),
             seeds=tuple(range(6)),
-            departures=("digits instead of CIFAR-10, as they are", "VGG-19 with an eighth of the channels"),
+            departures=(
+                "digits instead of CIFAR-10, as they are",
+                "VGG-19 with an eighth of the channels",
+                "on digits probes reach 95 % of the accuracy at layer 1: layers 1 to 8 are just the first half",
+            ),
         ),
         "gpu": Scale(
             Held("winze/vgg19", "cifar10", replace(CONTINUAL, epochs=15, evaluate_every=15)),
@@ -110,7 +114,7 @@ recipe = Recipe(
     departures=(
         NORM,
         "the thesis advises and does not measure: the arms are ours",
-        "classes come in the order of the data set; held layers are still normalised by the batch while they learn",
+        "classes come in the order of the data set",
     ),
     measures=("learnt", "kept", FORGETTING),
     figures={

@@ -56,6 +56,10 @@ resnet34 = {"network": "winze/resnet34", "options": {"stem": "thesis"}, "places"
 cifar100 = {"data": "cifar100", "ood": ("cifar10",)}
 cinic10 = {"data": "cinic10", "ood": (TEN_OF_CIFAR100,)}
 
+EXTRACTOR = ("layers.conv[1-8].*",)
+TUNNEL = ("layers.conv9.*", "layers.conv1[0-6].*", "layers.fc*")
+"""the weights of a VGG-19 before and in the tunnel that the thesis finds on CIFAR-10"""
+
 FAST = {"training.precision": "bf16-mixed", "training.channels_last": True}
 """what makes convolutions quick on a GPU"""
 GRID: dict[str, Any] = {"size": 32, "pool": 2, "max_features": 2048}

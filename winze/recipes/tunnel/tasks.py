@@ -75,7 +75,7 @@ def learn(config: Continual, bench: Bench, later: Training | None = None) -> Lea
     for number, task in enumerate(tasks):
         heads.use(number)
         training = config.training if later is None or not number else later
-        _hold_statistics(net, training)
+        _hold_norms(net, training)
         bench.train(net, task, training, name=f"task-{number + 1}", preprocess=preprocess)
         after.append(weights_of(net))
     device = next(net.parameters()).device
@@ -87,12 +87,19 @@ def learn(config: Continual, bench: Bench, later: Training | None = None) -> Lea
     return Learnt(net, heads, tasks, preprocess, after, layers, names)
 
 
-def _hold_statistics(net: nn.Module, training: Training) -> None:
+class _Still(nn.BatchNorm2d):
+    """A batch norm that normalises by what it has seen before, while the network learns too."""
+
+    def train(self, mode: bool = True) -> _Still:
+        return super().train(False)
+
+
+def _hold_norms(net: nn.Module, training: Training) -> None:
     """Batch norms whose weights stand still keep their statistics too."""
     rates = shares(net, training)
     for name, module in net.named_modules():
-        if isinstance(module, nn.BatchNorm2d) and rates[f"{name}.weight"] == 0:
-            module.momentum = 0.0
+        if isinstance(module, nn.BatchNorm2d) and rates.get(f"{name}.weight") == 0:
+            module.__class__ = _Still
 
 
 def remember(config: Continual, bench: Bench, later: Training | None = None) -> None:
