@@ -75,7 +75,16 @@ def test_examples_in_docstrings_run(name):
     assert runner.summarize(verbose=False).failed == 0
 
 
+TIMES = {"ratio": 0.5, "low": 0.4, "high": 0.6}
 RESULTS = {
+    "cut": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"network": "a", "device": "cpu", "start": 8, "places": 19, "accuracy": 0.9, "accuracy_cut": 0.88}
+            | {"parameters": 0.11, "flops": 0.6, "best_for_other": 5, "other": 0.7, "other_last": 0.4}
+            | {"time_1": TIMES, "time_256": TIMES},
+        ],
+    },
     "scan": {
         "machine": {"gpu": "H200"},
         "rows": [
@@ -177,6 +186,12 @@ def test_a_table_without_results_is_left_as_it_is(tmp_path):
 def test_an_unknown_table_raises_with_the_known_names(results):
     with pytest.raises(ValueError, match=r"'speed'; there are reach"):
         tables.refresh("<!-- table:speed -->\n<!-- /table -->", results)
+
+
+def test_a_cut_is_told_with_its_time_and_what_other_data_gain(results):
+    said = tables.refresh("<!-- table:cut -->\n<!-- /table -->", results)
+    time = "0.50 [0.40-0.60] x"
+    assert f"| `a` | cpu | 8 of 19 | 90.0 % | 88.0 % | 11 % | 60 % | {time} | {time} | 5 of 19 | +30 points |" in said
 
 
 def test_a_table_that_is_not_closed_raises(results):

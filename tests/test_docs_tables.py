@@ -182,14 +182,3 @@ def test_held_layers_are_told_with_both_tasks_at_the_end(tmp_path):
 def test_the_networks_that_come_with_winze_are_told_with_their_files(tmp_path):
     said = tables.refresh("<!-- table:trained -->\n<!-- /table -->", tmp_path)
     assert "| `winze/resnet20` | 0.27 M | 0.6 MB |" in said
-
-
-def test_a_cut_is_told_with_its_time_and_what_other_data_gain(tmp_path):
-    times = {"ratio": 0.5, "low": 0.4, "high": 0.6}
-    row = {"network": "a", "device": "cpu", "start": 8, "places": 19, "accuracy": 0.9, "accuracy_cut": 0.88}
-    row |= {"parameters": 0.11, "flops": 0.6, "best_for_other": 5, "other": 0.7, "other_last": 0.4}
-    row |= {"time_1": times, "time_256": times}
-    (tmp_path / "cut.json").write_text(json.dumps({"machine": {}, "rows": [row]}))
-    said = tables.refresh("<!-- table:cut -->\n<!-- /table -->", tmp_path)
-    time = "0.50 [0.40-0.60] x"
-    assert f"| `a` | cpu | 8 of 19 | 90.0 % | 88.0 % | 11 % | 60 % | {time} | {time} | 5 of 19 | +30 points |" in said
