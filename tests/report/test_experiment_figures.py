@@ -99,6 +99,15 @@ def test_a_ladder_orders_arms_by_what_they_stand_at_and_marks_the_last():
     assert list(axes.get_lines()[-1].get_ydata()) == pytest.approx([0.8, 0.8])
 
 
+def test_a_ladder_of_arms_without_order_has_no_lines():
+    rungs = [Rung("accuracy", {"task 1": ("E1", "task 1")})]
+    axes = ladder(ARMS, at={"other": "held", "one_arm": "free"}, rungs=rungs, across="what is held").axes[0]
+    line = next(line for line in axes.get_lines() if line.get_label() == "task 1")
+    assert (list(line.get_xdata()), line.get_linestyle()) == (["held", "free"], "None")
+    assert list(line.get_ydata()) == pytest.approx([0.8, 0.81])
+    assert axes.get_lines()[-1] is line
+
+
 def test_bars_end_at_the_start_of_the_mean_tunnel_and_at_the_last_layer():
     axes = tunnel_starts(ARMS, told={"other": 7}).axes[0]
     assert [bar.get_width() for bar in axes.patches] == [5, 5, 7, 3]  # .9 and .92 reach 95 % of .95, or do not

@@ -1,10 +1,10 @@
-"""Numbers of whole networks along a setting that orders the arms, such as their number of layers."""
+"""Numbers of whole networks along a setting: one that orders the arms, as their number of layers, or tells them apart."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,10 +27,13 @@ class Rung:
 
 
 def ladder(
-    arms: Arms, theme: str = "light", *, at: Mapping[str, float], rungs: Sequence[Rung], across: str
+    arms: Arms, theme: str = "light", *, at: Mapping[str, float] | Mapping[str, str], rungs: Sequence[Rung], across: str
 ) -> matplotlib.figure.Figure:
-    """Draw panels above each other: a dot a run, a line through the means, and dotted the level of the last arm."""
-    known = {arm: x for arm, x in sorted(at.items(), key=lambda pair: pair[1]) if arms.get(arm)}
+    """Draw panels above each other: a dot a run, a line through the means, and dotted the level of the last arm.
+
+    Where `at` gives texts, which have no order, there are no lines.
+    """
+    known = {arm: x for arm, x in at.items() if arms.get(arm)}
     read = [
         line for rung in rungs for line in rung.lines.values() if any(numbers_of(arms[arm], *line) for arm in known)
     ]
@@ -43,20 +46,30 @@ def ladder(
             for spot, (name, line) in enumerate(rung.lines.items()):
                 _line(axes, name, {x: numbers_of(arms[arm], *line) for arm, x in known.items()}, spot, colours)
             axes.set_ylabel(rung.up)
-        grid[-1].set_xticks(list(known.values()))
+        if not _are_texts(known.values()):
+            grid[-1].set_xticks(list(known.values()))
         grid[-1].set_xlabel(across)
         style.legend(drawing)
         return drawing
 
 
 def _line(
-    axes: matplotlib.axes.Axes, name: str, values: Mapping[float, Sequence[float]], spot: int, colours: style.Theme
+    axes: matplotlib.axes.Axes, name: str, values: Mapping[Any, Sequence[float]], spot: int, colours: style.Theme
 ) -> None:
-    means = {x: float(np.mean(seen)) for x, seen in values.items() if seen}
+    means = {x: float(np.mean(values[x])) for x in values if values[x]}
     if not means:
         return
     colour = colours.scans[spot]
     for x, seen in values.items():
         axes.plot([x] * len(seen), seen, ".", color=colour, alpha=0.5, markersize=4)
-    axes.plot(list(means), list(means.values()), marker=style.MARKERS[spot], color=colour, label=name)
-    axes.axhline(means[max(means)], color=colour, lw=1, ls=":")
+    drawn: dict[str, Any] = {"marker": style.MARKERS[spot], "color": colour, "label": name}
+    if _are_texts(means):
+        axes.plot(list(means), list(means.values()), linestyle="none", **drawn)
+        return
+    ordered = sorted(means)
+    axes.plot(ordered, [means[x] for x in ordered], **drawn)
+    axes.axhline(means[ordered[-1]], color=colour, lw=1, ls=":")
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return any(isinstance(value, str) for value in values)

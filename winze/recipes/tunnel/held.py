@@ -120,12 +120,12 @@ recipe = Recipe(
     figures={
         "Both tasks at the end": partial(
             ladder,
-            at={arm: number for number, arm in enumerate(ARMS)},
+            at={arm: arm.replace("_", " ") for arm in ARMS},
             rungs=[
                 Rung("accuracy at the end", {title(task): ("kept", title(task)) for task in (1, 2)}),
                 Rung("forgetting", {title(1): (FORGETTING, title(1))}),
             ],
-            across=", ".join(f"{number}: {arm.replace('_', ' ')}" for number, arm in enumerate(ARMS)),
+            across="what is held in task 2",
         )
     },
 )
