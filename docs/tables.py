@@ -1,7 +1,7 @@
 """Write the tables of README.md and docs/*.md from the files in results/.
 
-A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. NAME is the stem of a results file, or
-`stem.view` where one file gives several tables. A results file that is not there leaves its tables as they are.
+A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. The first part of the NAME of a benchmark's table is
+the stem of its results file; where that is not there, the table is left as it is.
 The modules `table_*.py` make the tables, one topic each.
 """
 
@@ -43,7 +43,7 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "tunnel.held": table_tunnel.held,
     "trained": table_tunnel.trained,
 }
-"""Tables made of the runs that are kept in results/."""
+"""Tables made of the runs that are kept in results/, or of what comes with the package."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach": table_reach.reach,
     "reach.sources": table_reach.reach_sources,
@@ -65,7 +65,7 @@ def refresh(text: str, results: Path) -> str:
         if name in FROM_FOLDER:
             return opening + FROM_FOLDER[name](results) + closing
         if name not in TABLES:
-            raise ValueError(f"no table is called {name!r}; there are {', '.join(TABLES)}")
+            raise ValueError(f"no table is called {name!r}; there are {', '.join([*TABLES, *FROM_FOLDER])}")
         source = results / f"{name.split('.')[0]}.json"
         if not source.exists():
             return block.group()

@@ -47,6 +47,7 @@ RUN = curves(
         (TunnelLayer(0.98), 9),
         (TunnelLayer(0.95, "else"), 5),
         (PeakLayer("probe", OOD) - TunnelLayer(0.98), -4),
+        (PeakLayer("probe", OOD) + TunnelLayer(0.98), 14),
         (KeptInTunnel(0.95), 0.96),
     ],
 )

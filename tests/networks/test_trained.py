@@ -103,6 +103,8 @@ def test_a_run_is_packed_in_half_precision_and_judged_as_it_is_loaded(tmp_path, 
     for one, other in zip(loaded.parameters(), net.parameters(), strict=True):
         assert torch.equal(one, other.half().float())
     assert weights.accuracy(loaded.eval(), load("digits"), Preprocess.of(load("digits"))) == known.accuracy
+    ready = make_ready(Wish("winze/resnet20x0.25", pretrained=True), load("digits", limit=40), torch.device("cpu"))
+    assert build(ready.spec)(torch.zeros(1, 1, 8, 8)).shape == (1, 10)
 
 
 def test_options_of_a_run_are_packed_and_rules_are_refused(tmp_path, monkeypatch):

@@ -18,6 +18,7 @@ from dataclasses import replace
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
 from winze.lab.study import Study, train_and_read
+from winze.recipes.tunnel.claims import keeps_accuracy
 from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
     COUNTED,
@@ -132,14 +133,7 @@ recipe = Recipe(
             for threshold, layer in zip((0.95, 0.98), layers, strict=True)
         ),
         Claim("the first three layers of MLP-8 are its extractor", at_most("tunnel_start", "mlp8", 3), paper="about 4"),
-        *(
-            Claim(
-                f"the tunnel of {NAMES[arm]} keeps the accuracy that its start has reached",
-                at_least("accuracy_kept_in_tunnel", arm, 0.95),
-                paper="saturates",
-            )
-            for arm in NAMES
-        ),
+        *(keeps_accuracy(arm, name) for arm, name in NAMES.items()),
         *(
             Claim(
                 f"the rank collapses to about the number of classes in {NAMES[arm]} (at most twice as many)",

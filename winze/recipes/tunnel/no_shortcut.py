@@ -15,6 +15,7 @@ from dataclasses import replace
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, last
 from winze.lab.study import Study, train_and_read
+from winze.recipes.tunnel.claims import keeps_accuracy
 from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -137,11 +138,7 @@ recipe = Recipe(
                     lower("rank_at_the_end", f"plain{depth}", than=f"resnet{depth}"),
                     paper="lower",
                 ),
-                Claim(
-                    f"the tunnel of a plain ResNet-{depth} keeps the accuracy that its start has reached",
-                    at_least("accuracy_kept_in_tunnel", f"plain{depth}", 0.95),
-                    paper="saturates",
-                ),
+                keeps_accuracy(f"plain{depth}", f"a plain ResNet-{depth}"),
             )
         ),
         Claim(

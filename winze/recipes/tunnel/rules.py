@@ -16,9 +16,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
+from winze.lab import Claim, Recipe, Scale, higher, lower
 from winze.lab.quantities import OOD, PeakLayer, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
+from winze.recipes.tunnel.claims import has_tunnel, loses_other_data
 from winze.recipes.tunnel.numbers import TunnelShare
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -162,18 +163,8 @@ recipe = Recipe(
             claim
             for arm, name in NAMES.items()
             for claim in (
-                Claim(
-                    f"{name} has a tunnel: its probes reach 95 % of its accuracy by three quarters of its layers",
-                    at_most("share_of_layers_before_the_tunnel", arm, 0.75),
-                    paper="open" if arm not in ("vgg", "resnet") else "42 %" if arm == "vgg" else "59 %",
-                    departure=SMALLER,
-                ),
-                Claim(
-                    f"features of {name} for other data get worse behind their best layer (by 5 points or more)",
-                    at_least("other_data_lost_at_the_end", arm, 0.05),
-                    paper="open" if arm not in ("vgg", "resnet") else "falls",
-                    departure=STAND_INS,
-                ),
+                has_tunnel(arm, name, {"vgg": "42 %", "resnet": "59 %"}.get(arm, "open"), SMALLER),
+                loses_other_data(arm, name, "falls" if arm in ("vgg", "resnet") else "open", STAND_INS),
             )
         ),
         Claim(

@@ -10,11 +10,11 @@ seconds is our own question. `python docs/weights.py RUN...` puts the weights of
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most
+from winze.lab import Recipe, Scale
 from winze.lab.quantities import OOD, KeptInTunnel, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
+from winze.recipes.tunnel.claims import has_tunnel, keeps_accuracy, loses_other_data
 from winze.recipes.tunnel.numbers import TunnelShare
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
@@ -37,7 +37,6 @@ from winze.recipes.tunnel.settings import (
     quick,
     shortened,
 )
-from winze.report.by_arm import depth_by_arm
 from winze.report.starts import tunnel_starts
 
 NAMES = {"vgg19": "VGG-19 with a quarter of the channels", "resnet20": "ResNet-20", "vit": "a ViT of 6 blocks"}
@@ -103,28 +102,12 @@ recipe = Recipe(
         claim
         for arm, name in NAMES.items()
         for claim in (
-            Claim(
-                f"{name} has a tunnel: its probes reach 95 % of its accuracy by three quarters of its layers",
-                at_most("share_of_layers_before_the_tunnel", arm, 0.75),
-                paper={"vgg19": "42 % of VGG-19", "resnet20": "59 % of ResNet-34"}.get(arm, "open"),
-            ),
-            Claim(
-                f"the tunnel of {name} keeps the accuracy that its start has reached",
-                at_least("accuracy_kept_in_tunnel", arm, 0.95),
-                paper="saturates",
-            ),
-            Claim(
-                f"features of {name} for other data get worse behind their best layer (by 5 points or more)",
-                at_least("other_data_lost_at_the_end", arm, 0.05),
-                paper="open" if arm == "vit" else "falls",
-                departure=STAND_INS,
-            ),
+            has_tunnel(arm, name, {"vgg19": "42 % of VGG-19", "resnet20": "59 % of ResNet-34"}.get(arm, "open")),
+            keeps_accuracy(arm, name),
+            loses_other_data(arm, name, "open" if arm == "vit" else "falls", STAND_INS),
         )
     ),
     departures=(NORM, PICTURES, REFERENCE, COUNTED, OWN_NORMALISATION),
     measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss"),
-    figures={
-        "Start of the tunnel": tunnel_starts,
-        "Other data over depth": partial(depth_by_arm, measure="probe", other=True),
-    },
+    figures={"Start of the tunnel": tunnel_starts},
 )
