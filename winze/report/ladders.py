@@ -1,4 +1,4 @@
-"""Numbers of whole networks along a setting: one that orders the arms, as their number of layers, or tells them apart."""
+"""Numbers of whole networks along a setting: one that orders the arms (a number of layers, say) or tells them apart."""
 
 from __future__ import annotations
 
