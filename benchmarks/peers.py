@@ -4,7 +4,7 @@
 maps and take the unbiased estimate batch by batch, so one float64 reference serves them. They run without gradients, on
 the same batches, with one network given twice; hooks that a tool leaves behind are removed after each call.
 
-    .venv-peers/bin/python benchmarks/peers.py --row delve [--what memory] [--device cuda] [--images 1024] [--pairs 10]
+    .venv-peers/bin/python benchmarks/peers.py --row delve [--what memory|beside] [--device cuda] [--images 1024]
 """
 
 from __future__ import annotations
@@ -18,7 +18,21 @@ from importlib.metadata import version
 from typing import Any
 
 import torch
-from scan import Batches, Case, Setting, _ready, apart, arguments, features, measure, memory, reference, words
+from scan import (
+    Batches,
+    Case,
+    Setting,
+    _ready,
+    apart,
+    arguments,
+    features,
+    flattened,
+    measure,
+    memory,
+    reference,
+    words,
+)
+from timing import interleaved
 from torch import Tensor, nn
 
 EPSILON = 0.0
@@ -172,6 +186,21 @@ def more(tool: str, setting: Setting) -> dict[str, Any]:
     return {}
 
 
+def beside(case: Case, setting: Setting) -> dict[str, Any]:
+    """Its time over that of winze for the same CKA, a ratio a pair; none where it takes no CKA."""
+    if case.pool is None:
+        return {}
+    part, net, places, train, test = _ready(case, setting)
+
+    def ours() -> None:
+        flattened(net, train, test, places)
+
+    def theirs() -> None:
+        case.run(net, train, test, places)
+
+    return {"ratios": interleaved(theirs, ours, part.device, part.pairs - 1)[0]}
+
+
 def main() -> None:
     """Print one row."""
     args, setting = arguments(__doc__)
@@ -179,7 +208,10 @@ def main() -> None:
     row: dict[str, Any] = {"how": case.how}
     try:
         row["version"] = version(case.tool)
-        row |= memory(case, setting) if args.what == "memory" else measure(case, setting) | more(case.tool, setting)
+        if args.what == "time":
+            row |= measure(case, setting) | more(case.tool, setting)
+        else:
+            row |= (memory if args.what == "memory" else beside)(case, setting)
     except Exception as error:
         row["note"] = f"{args.what}: {words(error)}"
     print("ROW " + json.dumps(row), flush=True)

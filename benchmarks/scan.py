@@ -10,7 +10,8 @@ at most 2.0x the plain forward over train and test; at most 64 MB of memory beyo
     python benchmarks/scan.py [--device cuda] [--pairs 10] [--images 1024] [--only winze,delve] [--out results]
 
 About 12 minutes on 2 cores. `make peers` installs the tools of `peers.py` in an environment of their own; those that
-are missing get a row that says so. Each row is measured in one process, and its memory in another.
+are missing get a row that says so. Each row is measured in one process, and its memory in another; a peer's CKA is also
+timed beside winze's, in several processes, since how memory happens to lie in one shifts all of its pairs.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from timing import RESULTS, merge, ratio, seconds
+from timing import RESULTS, median, merge, ratio, seconds
 from torch import Tensor, nn
 
 HERE = Path(__file__).parent
 PEERS = ("pytorch-cka", "cka-pytorch", "torch-cka", "delve")
 PEERS_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
 CHANNELS = (32, 64, 128, 256)
+PROCESSES = 6  # in which a peer is timed beside winze
 TIMES = 100
 """How many times the spread of its features a place's mean is, in the second measure of the error."""
 
@@ -287,16 +289,20 @@ def _rank(net: nn.Module, train: Any, test: Any, places: list[str]) -> Any:
     return _scan(net, None, test, places, measures=["rank"], pool="flatten")
 
 
+def flattened(net: nn.Module, train: Any, test: Any, places: list[str]) -> Any:
+    """CKA of all features, as the peers take it."""
+    return _cka(net, None, test, places, pool="flatten", max_features=1 << 30)
+
+
 CASES = (
     Case("winze: CKA", 'measures=["cka"]; pooled, unbiased, by batch', _cka),
     Case("winze: everything", "probe, ranks, CKA, variances, collapse, norms; train and test", _scan, train=True),
     Case(
         "winze: CKA of flattened features",
         'pool="flatten" without a bound: the work of the peers',
-        partial(_cka, pool="flatten", max_features=1 << 30),
+        flattened,
         pool="flatten",
         parts=2,
-        pairs=5,
     ),
     Case(
         "winze: CKA, the thesis's features",
@@ -353,6 +359,10 @@ def row_of(python: Path | str, file: str, tool: str, setting: Setting) -> dict[s
     """Both processes of one row, merged."""
     row = child(python, file, tool, setting, "time")
     held = child(python, file, tool, setting, "memory")
+    if file == "peers.py":
+        beside = [child(python, file, tool, setting, "beside").get("ratios", []) for _ in range(PROCESSES)]
+        ratios = [each for process in beside for each in process]
+        row["beside"] = median(ratios) if ratios else None
     notes = [part["note"] for part in (row, held) if part.get("note")]
     if "ratio" in held:  # timed once, there
         row |= held
@@ -371,7 +381,7 @@ def arguments(text: str | None) -> tuple[argparse.Namespace, Setting]:
     parser.add_argument("--only", default="", help="comma-separated parts of tool names")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--row", help=argparse.SUPPRESS)
-    parser.add_argument("--what", choices=("time", "memory"), default="time", help=argparse.SUPPRESS)
+    parser.add_argument("--what", choices=("time", "memory", "beside"), default="time", help=argparse.SUPPRESS)
     args = parser.parse_args()
     return args, Setting(args.device, args.images, args.batch, args.pairs)
 

@@ -26,10 +26,15 @@ def seconds(work: Callable[[], Any], device: str) -> float:
 
 
 def ratio(work: Callable[[], Any], against: Callable[[], Any], device: str, pairs: int = 12) -> dict[str, Any]:
-    """Median of time(work) / time(against) over interleaved pairs, with a 95 % interval of the median.
+    """Median of time(work) / time(against) over interleaved pairs, with a 95 % interval of the median."""
+    ratios, base = interleaved(work, against, device, pairs)
+    return {**median(ratios), "seconds": round(statistics.median(base), 5)}
 
-    The interval is the pair of order statistics that a binomial(n, 1/2) count leaves out in 2.5 % of cases each side.
-    """
+
+def interleaved(
+    work: Callable[[], Any], against: Callable[[], Any], device: str, pairs: int
+) -> tuple[list[float], list[float]]:
+    """Every pair's time(work) / time(against), and its time(against)."""
     for _ in range(2):
         work(), against()
     ratios, base = [], []
@@ -39,14 +44,20 @@ def ratio(work: Callable[[], Any], against: Callable[[], Any], device: str, pair
         ours, theirs = (a, b) if i % 2 else (b, a)
         ratios.append(ours / theirs)
         base.append(theirs)
-    ratios.sort()
-    out = _outside(pairs)
+    return ratios, base
+
+
+def median(ratios: list[float]) -> dict[str, Any]:
+    """The median with a 95 % interval.
+
+    The interval is the pair of order statistics that a binomial(n, 1/2) count leaves out in 2.5 % of cases each side.
+    """
+    ordered, out = sorted(ratios), _outside(len(ratios))
     return {
-        "ratio": round(statistics.median(ratios), 4),
-        "low": round(ratios[out], 4),
-        "high": round(ratios[-1 - out], 4),
-        "pairs": pairs,
-        "seconds": round(statistics.median(base), 5),
+        "ratio": round(statistics.median(ordered), 4),
+        "low": round(ordered[out], 4),
+        "high": round(ordered[-1 - out], 4),
+        "pairs": len(ordered),
     }
 
 

@@ -23,12 +23,14 @@ def junctions(result: dict[str, Any]) -> str:
 
 def scan(result: dict[str, Any]) -> str:
     """One line a tool and device: what it costs against the plain forward, and how exact it is."""
-    head = ["tool", "device", "time / plain forward", "extra memory", "error", "error, mean 100x the spread", "how"]
+    head = ["tool", "device", "time / plain forward", "time / winze's", "extra memory", "error"]
+    head += ["error, mean 100x the spread", "how"]
     rows = [
         [
             " ".join([row["tool"], row.get("version", "")]).strip(),
             row["device"],
             interval(row),
+            interval(row["beside"]) if row.get("beside") else "-",
             "-" if row.get("extra_mb") is None else f"{row['extra_mb']:.0f} MB",
             size(row.get("error")),
             size(row.get("error_offset")),

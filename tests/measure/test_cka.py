@@ -272,7 +272,7 @@ def wide(offset: float, scale: float = 1.0) -> list[torch.Tensor]:
     ]
 
 
-@pytest.mark.parametrize("offset", [0.0, 100.0, 1e4])
+@pytest.mark.parametrize("offset", [0.0, 9.0, 11.0, 100.0, 1e4])
 def test_products_of_many_features_in_float32_keep_seven_digits(offset):
     features = wide(offset)
     exact = CKA(3).update([tensor.double() for tensor in features]).matrix()

@@ -206,16 +206,24 @@ def test_a_layout_that_does_not_fit_raises():
         find_spots(mlp(), rows(2)[0], "layers", "BHWC")
 
 
-def test_a_place_without_samples_on_its_first_axis_raises():
+@pytest.mark.parametrize(
+    ("width", "words"),
+    [
+        (5, "the first axis of"),
+        (4, "the first axis of"),  # twice the samples of the example
+        (2, "2 rows for 4 samples; leave it out with places="),  # as many as the example has
+    ],
+)
+def test_a_place_without_samples_on_its_first_axis_raises(width, words):
     class Flipped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.layer, self.turn = nn.Linear(4, 5), nn.Identity()
+            self.layer, self.turn = nn.Linear(4, width), nn.Identity()
 
         def forward(self, x: Tensor) -> Tensor:
             return self.turn(self.layer(x).T).T
 
-    with pytest.raises(ValueError, match="'turn': the first axis of"):
+    with pytest.raises(ValueError, match=f"'turn': {words}"):
         winze.scan(Flipped(), None, loader((torch.randn(9, 4), torch.arange(9) % 3), 4), places="turn")
 
 

@@ -13,8 +13,7 @@ from winze.measure.centre import detached
 
 LEAST = 4  # samples that HSIC₁ needs
 WIDE = 4096  # features from which float32 products are worth their rounding, 1e-7 of the result
-STRIPS = 4  # pieces that a symmetric product is made in: 5/8 of the work
-AT_ONCE = 2048  # features of a product on a CPU: what is centred then stays in its cache
+ENOUGH = 1 / 16  # of a product must be left by centring: four bits of rounding more
 
 
 @detached
@@ -48,19 +47,24 @@ def _is_wide(block: Block) -> bool:
 
 
 def _rounded_grams(block: Block, grams: Float64[Tensor, "place sample sample"]) -> bool:
-    """Write centred Gram matrices from products in float32; False where these leave its range, or are no numbers."""
-    n, at_once = block.n, block.width if grams.is_cuda else AT_ONCE
-    grams.zero_()
-    for features, gram in zip(block.features, grams, strict=True):
-        for some in features.split(at_once, 1):
-            spread = some - some[0]  # of the spread's size, so that centring what comes of it loses no digits
-            for i in range(STRIPS):
-                start, end = i * n // STRIPS, (i + 1) * n // STRIPS
-                gram[start:end, start:] += spread[start:end] @ spread[start:].T
-        gram.copy_(gram.triu() + gram.triu(1).T)
-        means = gram.mean(0)
-        gram.sub_(means).sub_(means[:, None]).add_(means.mean())
-    return bool(torch.isfinite(grams.sum()))
+    """Write centred Gram matrices from products in float32; False where these leave its range, or are no numbers.
+
+    What centring leaves of a product has the product's rounding: if that is little, since the mean is large, the
+    first sample goes off the others before they are multiplied.
+    """
+    for features in (block.features, None):
+        rows = block.features - block.features[:, :1] if features is None else features
+        half = block.n // 2
+        grams[:, :half] = rows[:, :half] @ rows.mT
+        grams[:, half:, :half] = grams[:, :half, half:].mT
+        grams[:, half:, half:] = rows[:, half:] @ rows[:, half:].mT
+        whole = grams.diagonal(dim1=1, dim2=2).sum(1)
+        means = grams.mean(1, keepdim=True)
+        grams.sub_(means).sub_(means.mT).add_(means.mean(2, keepdim=True))
+        left = grams.diagonal(dim1=1, dim2=2).sum(1)
+        if bool((left > ENOUGH * whole).all()):
+            return True
+    return bool(left.isfinite().all())
 
 
 class GramTable:

@@ -64,7 +64,8 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     with at_rest(net, training=False):
         events = events_of(net, sample)
         chosen = _chosen(net, where, found, events)
-        larger = events_of(net, sample.with_batch(sample.batch + 1), {event.module for event in chosen})
+        windowed = {e.module for e in chosen if any(shape[:1] != (sample.batch,) for _, shape in e.outputs)}
+        larger = events_of(net, sample.with_batch(sample.batch + 1), windowed) if windowed else []
     shapes = {(e.module, e.call): e.outputs for e in larger}
     spots = []
     for index, event in enumerate(chosen):
@@ -73,7 +74,7 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
             found = discover(net, example)
         output = 0 if found is None else _output_index(found, event)
         spot = Spot(Place(index, len(chosen), name), event.module, event.call, output)
-        lies = _layout(spot, event, shapes[event.module, event.call], sample.batch, events, layout)
+        lies = _layout(spot, event, shapes.get((event.module, event.call)), sample.batch, events, layout)
         spots.append(replace(spot, layout=lies, shape=event.outputs[output][1]))
     return spots
 
@@ -214,10 +215,12 @@ def _output_index(found: Discovery, event: Event) -> int:
 
 
 def _layout(spot: Spot, event: Event, larger: Any, batch: int, events: list[Event], given: str | None) -> Layout:
-    shape, other = event.outputs[spot.output][1], larger[spot.output][1]
+    """How a place lies; `larger` is what it puts out for one sample more, where its rows are not the samples."""
+    shape = event.outputs[spot.output][1]
     scale = shape[0] // batch if shape else 0
     name = spot.place.name
-    if not scale or (shape[0], other[0]) != (scale * batch, scale * (batch + 1)):
+    more = larger[spot.output][1][0] if larger and scale else batch + 1
+    if not scale or (shape[0], more) != (scale * batch, scale * (batch + 1)):
         raise ValueError(f"place {name!r}: the first axis of {shape} does not hold samples; leave it out with places=")
     if given is not None:
         if LAYOUTS.get(given, 99) >= len(shape):

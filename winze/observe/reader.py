@@ -91,7 +91,9 @@ class _Waiting:
     def add(self, place: int, features: Tensor) -> None:
         n, width = features.shape
         if n != len(self.batch):
-            raise ValueError(f"place {self._name(place)!r}: {n} rows for {len(self.batch)} samples")
+            raise ValueError(
+                f"place {self._name(place)!r}: {n} rows for {len(self.batch)} samples; leave it out with places="
+            )
         each = n * max(n, width)
         if self.rows and not (self._follows(place, features) and each * (len(self.rows) + 1) <= AT_ONCE):
             self.hand_on()
