@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
@@ -28,20 +29,26 @@ def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
             there = f"there is {', '.join(near)}" if near else "it has no fields"
             raise FieldError(f"{type(config).__name__} has no field {first!r}; {there}")
         inner = replaced(getattr(config, first), {rest: value}) if rest else value
-        check_type(inner, get_type_hints(type(config))[first], f"{type(config).__name__}.{first}")
+        check_type(inner, _hints(type(config))[first], f"{type(config).__name__}.{first}")
         config = replace(config, **{first: inner})
     return config
 
 
 def check_types(config: Any) -> None:
     """Raise unless every field, and every field of fields, holds what its annotation says."""
-    hints = get_type_hints(type(config))
+    hints = _hints(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
         check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
         for inner in _parts(value):
             if is_dataclass(inner) and not isinstance(inner, type):
                 check_types(inner)
+
+
+@lru_cache(maxsize=None)
+def _hints(kind: type) -> dict[str, Any]:
+    """What the annotations of a class name, worked out once."""
+    return get_type_hints(kind)
 
 
 def check_type(value: Any, hint: Any, what: str) -> None:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winze.lab.claims import Claim, verdict
+from winze.lab.claims import Claim, Runs, verdict
 from winze.lab.recipe import Recipe
 from winze.lab.results import Kept, load, readings_of
 from winze.lab.verdicts import NOT_RUN
@@ -31,16 +31,19 @@ class Line:
 def lines(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Line]:
     """A line for each claim at each scale that has kept runs; a claim that has none anywhere gets one, `not run`."""
     kept = load(recipe, root)
+    read = {scale: readings_of(runs) for scale, runs in kept.items()}
     found = []
     for claim in recipe.claims:
         scales = [scale for scale in recipe.scales if claim in recipe.claims_at(scale)]
         run = [scale for scale in scales if any(kept.get(scale, {}).get(arm) for arm in claim.check.arms)]
-        found += [_line(recipe, claim, scale, kept.get(scale, {})) for scale in run or scales[-1:]]
+        found += [
+            _line(recipe, claim, scale, kept.get(scale, {}), read.get(scale, {})) for scale in run or scales[-1:]
+        ]
     return found
 
 
-def _line(recipe: Recipe, claim: Claim, scale: str, runs: Mapping[str, Mapping[int, Kept]]) -> Line:
-    told = verdict(claim, readings_of(runs), recipe.quantities)
+def _line(recipe: Recipe, claim: Claim, scale: str, runs: Mapping[str, Mapping[int, Kept]], read: Runs) -> Line:
+    told = verdict(claim, read, recipe.quantities)
     own = [one for arm in claim.check.arms for one in runs.get(arm, {}).values()]
     return Line(
         claim=claim.text,
