@@ -6,7 +6,7 @@ import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 
@@ -45,7 +45,7 @@ def check_types(config: Any) -> None:
                 check_types(inner)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _hints(kind: type) -> dict[str, Any]:
     """What the annotations of a class name, worked out once."""
     return get_type_hints(kind)

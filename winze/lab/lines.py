@@ -36,9 +36,7 @@ def lines(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Line
     for claim in recipe.claims:
         scales = [scale for scale in recipe.scales if claim in recipe.claims_at(scale)]
         run = [scale for scale in scales if any(kept.get(scale, {}).get(arm) for arm in claim.check.arms)]
-        found += [
-            _line(recipe, claim, scale, kept.get(scale, {}), read.get(scale, {})) for scale in run or scales[-1:]
-        ]
+        found += [_line(recipe, claim, scale, kept.get(scale, {}), read.get(scale, {})) for scale in run or scales[-1:]]
     return found
 
 
