@@ -9,6 +9,8 @@ from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+_hints: Any = cache(get_type_hints)  # an annotation is worked out once a class
+
 
 class FieldError(ValueError):
     """A field that a dataclass does not have, or that holds the wrong kind of value."""
@@ -43,12 +45,6 @@ def check_types(config: Any) -> None:
         for inner in _parts(value):
             if is_dataclass(inner) and not isinstance(inner, type):
                 check_types(inner)
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    """What the annotations of a class name, worked out once."""
-    return get_type_hints(kind)
 
 
 def check_type(value: Any, hint: Any, what: str) -> None:
