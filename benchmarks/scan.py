@@ -9,9 +9,10 @@ at most 2.0x the plain forward over train and test; at most 64 MB of memory beyo
 
     python benchmarks/scan.py [--device cuda] [--pairs 10] [--images 1024] [--only winze,delve] [--out results]
 
-About 12 minutes on 2 cores. `make peers` installs the tools of `peers.py` in an environment of their own; those that
-are missing get a row that says so. Each row is measured in one process, and its memory in another; a peer's CKA is also
-timed beside winze's, in several processes, since how memory happens to lie in one shifts all of its pairs.
+About half an hour on 2 cores, most of it the peers. `make peers` installs the tools of `peers.py` in an environment of
+their own; those that are missing get a row that says so. Each row is measured in one process, and its memory in
+another; a peer's CKA is also timed beside winze's, in several processes, since how memory happens to lie in one shifts
+all of its pairs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ HERE = Path(__file__).parent
 PEERS = ("pytorch-cka", "cka-pytorch", "torch-cka", "delve")
 PEERS_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
 CHANNELS = (32, 64, 128, 256)
-PROCESSES = 6  # in which a peer is timed beside winze
+PROCESSES = 6
+"""In how many a peer is timed beside winze."""
 TIMES = 100
 """How many times the spread of its features a place's mean is, in the second measure of the error."""
 
@@ -356,7 +358,7 @@ def child(python: Path | str, file: str, tool: str, setting: Setting, what: str)
 
 
 def row_of(python: Path | str, file: str, tool: str, setting: Setting) -> dict[str, Any]:
-    """Both processes of one row, merged."""
+    """All processes of one row, merged."""
     row = child(python, file, tool, setting, "time")
     held = child(python, file, tool, setting, "memory")
     if file == "peers.py":

@@ -30,7 +30,7 @@ def scan(result: dict[str, Any]) -> str:
             " ".join([row["tool"], row.get("version", "")]).strip(),
             row["device"],
             interval(row),
-            interval(row["beside"]) if row.get("beside") else "-",
+            f"{interval(row['beside'])}, {row['beside']['pairs']} pairs" if row.get("beside") else "-",
             "-" if row.get("extra_mb") is None else f"{row['extra_mb']:.0f} MB",
             size(row.get("error")),
             size(row.get("error_offset")),

@@ -89,7 +89,19 @@ RESULTS = {
         "machine": {"gpu": "H200"},
         "rows": [
             {"tool": "winze: CKA", "device": "cpu", "ratio": 1.1, "low": 1.0, "high": 1.2, "pairs": 10, "images": 1024}
-            | {"places": 20, "extra_mb": 1.0, "error": 1e-15, "error_offset": None, "how": "a | b", "note": ""},
+            | {"places": 20, "extra_mb": 1.0, "error": 1e-15, "error_offset": None, "how": "a | b", "note": ""}
+            | {"beside": None},
+            {"tool": "peer", "version": "1.0", "device": "cpu", "ratio": 1.4, "low": 1.3, "high": 1.5, "pairs": 5}
+            | {
+                "images": 512,
+                "places": 20,
+                "extra_mb": 200.0,
+                "error": 1e-2,
+                "error_offset": None,
+                "how": "",
+                "note": "",
+            }
+            | {"beside": {"ratio": 1.1, "low": 0.9, "high": 1.2, "pairs": 24}},
         ],
     },
     "reach": {
@@ -186,6 +198,12 @@ def test_a_table_without_results_is_left_as_it_is(tmp_path):
 def test_an_unknown_table_raises_with_the_known_names(results):
     with pytest.raises(ValueError, match=r"'speed'; there are reach"):
         tables.refresh("<!-- table:speed -->\n<!-- /table -->", results)
+
+
+def test_a_peer_is_told_with_its_time_beside_winze(results):
+    said = tables.refresh("<!-- table:scan -->\n<!-- /table -->", results)
+    assert "| peer 1.0 | cpu | 1.40 [1.30-1.50] | 1.10 [0.90-1.20], 24 pairs | 200 MB |" in said
+    assert "| winze: CKA | cpu | 1.10 [1.00-1.20] | - | 1 MB |" in said
 
 
 def test_a_cut_is_told_with_its_time_and_what_other_data_gain(results):

@@ -52,9 +52,9 @@ def _rounded_grams(block: Block, grams: Float64[Tensor, "place sample sample"]) 
     What centring leaves of a product has the product's rounding: if that is little, since the mean is large, the
     first sample goes off the others before they are multiplied.
     """
-    for features in (block.features, None):
-        rows = block.features - block.features[:, :1] if features is None else features
-        half = block.n // 2
+    half = block.n // 2
+    for shifted in (False, True):
+        rows = block.features - block.features[:, :1] if shifted else block.features
         grams[:, :half] = rows[:, :half] @ rows.mT
         grams[:, half:, :half] = grams[:, :half, half:].mT
         grams[:, half:, half:] = rows[:, half:] @ rows[:, half:].mT
