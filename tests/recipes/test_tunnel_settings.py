@@ -9,9 +9,10 @@ from winze.lab.counting import layer_count
 from winze.lab.crossing import layer_of_each
 from winze.networks import build
 from winze.recipes.tunnel import no_shortcut, rules, shorter
-from winze.recipes.tunnel.settings import CONTINUAL, RESNET, VGG, as_many_steps, quick, shortened
+from winze.recipes.tunnel.settings import CONTINUAL, GENTLE_TASKS, RESNET, VGG, as_many_steps, gentle, quick, shortened
 from winze.shape import NoShortcut
 from winze.train.optimizers import make_optimizer
+from winze.train.schedules import learning_rate
 
 
 @pytest.mark.parametrize(("training", "epochs"), [(VGG, 30), (RESNET, 40), (VGG, 320)])
@@ -24,6 +25,22 @@ def test_a_shorter_training_lowers_its_rate_at_the_same_shares(training, epochs)
 
 def test_a_quick_training_differs_in_length_and_precision_alone():
     assert replace(quick(VGG, 30), precision="32-true", channels_last=False) == shortened(VGG, 30)
+
+
+def test_a_gentle_training_rises_to_its_rate_and_falls_to_nothing_however_often_it_goes_through_the_data():
+    for training, share in ((gentle(VGG, 16), 1.0), (as_many_steps(gentle(RESNET, 16), 0.3), 0.3)):
+        steps = round(100 * share)
+        rate, last = learning_rate(training, steps), training.epochs * steps - 1
+        assert [rate(step) for step in (0, 100)] == pytest.approx([0, 0.015], abs=1e-3)
+        assert max(rate(step) for step in range(last)) == pytest.approx(0.03, rel=0.05)
+        assert rate(last) < 1e-4
+        assert (training.weight_decay, training.augment) == (VGG.weight_decay, VGG.augment)
+
+
+def test_gentle_tasks_are_learnt_at_a_constant_rate_after_the_first_epoch():
+    rate = learning_rate(GENTLE_TASKS, 100)
+    assert [rate(step) for step in (0, 50, 100, 2999)] == pytest.approx([0, 0.015, 0.03, 0.03])
+    assert replace(GENTLE_TASKS, lr=0.1, warmup=0, per="epoch") == CONTINUAL
 
 
 def test_a_share_of_the_data_is_gone_through_so_much_more_often():

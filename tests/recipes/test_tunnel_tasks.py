@@ -7,7 +7,8 @@ import torch
 
 from winze.lab.bench import Bench
 from winze.lab.crossing import weights_of
-from winze.recipes.tunnel import held, swap
+from winze.recipes.tunnel import held, shorter, substitution, swap
+from winze.recipes.tunnel.settings import GENTLE_TASKS
 from winze.recipes.tunnel.tasks import learn
 
 SMOKE = swap.recipe.config("smoke", "seven_three")
@@ -83,8 +84,15 @@ def test_the_paper_scale_is_the_papers_setting():
     training = config.training
     assert (config.network, config.data, config.tasks, config.extractor) == ("winze/vgg19", "cifar10", (5, 5), 8)
     assert (training.epochs, training.lr, training.schedule, training.batch) == (30, 0.1, "constant", 128)
-    gpu = swap.recipe.config("gpu", "five_five").training
-    assert replace(gpu, precision="32-true", channels_last=False) == training
+
+
+def test_all_tasks_on_a_gpu_are_learnt_at_the_gentle_rate():
+    for one, epochs in ((swap.recipe, 30), (shorter.recipe, 15), (held.recipe, 15), (substitution.recipe, 15)):
+        arms = [arm for arm in one.arms_at("gpu") if arm not in substitution.BROAD]
+        for training in (one.config("gpu", arm).training for arm in arms):
+            assert replace(training, precision="32-true", channels_last=False, evaluate_every=30) == replace(
+                GENTLE_TASKS, epochs=epochs
+            )
 
 
 def test_every_cell_of_the_table_is_claimed():

@@ -25,6 +25,7 @@ from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
     FLAT,
+    GENTLE,
     GRID,
     MLP,
     NORM,
@@ -39,7 +40,7 @@ from winze.recipes.tunnel.settings import (
     URL,
     VGG,
     as_many_steps,
-    quick,
+    gentle,
     shortened,
 )
 from winze.report.starts import tunnel_starts
@@ -51,7 +52,7 @@ LADDERS = {
     ("cpu",): ("vgg19_30", "vgg19"),
     FULL: ("vgg19_30", "vgg19_50", "vgg19"),
 }  # by scale, from few classes to all
-short_vgg = quick(VGG, 16)
+short_vgg = gentle(VGG, 16)
 small_mlp = replace(MLP, epochs=60, evaluate_every=60)
 on_digits: dict[str, Mapping[str, Any]] = {
     **{f"mlp{depth}": {"network": f"winze/mlp{depth}x256", "training": small_mlp} for depth in (6, 12)},
@@ -114,6 +115,7 @@ recipe = Recipe(
             departures=(
                 TINY,
                 "16 epochs of all classes (MLPs: 60) instead of 160 (1000); VGG in bf16",
+                GENTLE,
                 ON_GRID,
             ),
         ),

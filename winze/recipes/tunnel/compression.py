@@ -30,6 +30,7 @@ from winze.recipes.tunnel.numbers import AtTunnel
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     FLAT,
+    GENTLE,
     GRID,
     NORM,
     ON_GRID,
@@ -39,7 +40,7 @@ from winze.recipes.tunnel.settings import (
     SYSTEM,
     URL,
     VGG,
-    quick,
+    gentle,
     shortened,
 )
 from winze.report.by_arm import Arms
@@ -153,11 +154,11 @@ recipe = Recipe(
                 digits,
                 network="winze/vgg19",
                 data="cifar10",
-                training=quick(VGG, 24),
+                training=gentle(VGG, 24),
                 **GRID,
             ),
             seeds=(0, 1, 2),
-            departures=("24 epochs instead of 160", "in bf16", ON_GRID),
+            departures=("24 epochs instead of 160", "in bf16", GENTLE, ON_GRID),
         ),
         "paper": Scale(
             replace(

@@ -18,7 +18,18 @@ from functools import partial
 from winze.lab import Claim, Recipe, Scale, higher
 from winze.lab.bench import Bench
 from winze.lab.quantities import Whole
-from winze.recipes.tunnel.settings import CONTINUAL, EXTRACTOR, FAST, NORM, PAPER, SYSTEM, TUNNEL, URL
+from winze.recipes.tunnel.settings import (
+    CONTINUAL,
+    EXTRACTOR,
+    FAST,
+    GENTLE,
+    GENTLE_TASKS,
+    NORM,
+    PAPER,
+    SYSTEM,
+    TUNNEL,
+    URL,
+)
 from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
 from winze.report.ladders import Rung, ladder
 
@@ -69,10 +80,10 @@ recipe = Recipe(
             ),
         ),
         "gpu": Scale(
-            Held("winze/vgg19", "cifar10", replace(CONTINUAL, epochs=15, evaluate_every=15)),
+            Held("winze/vgg19", "cifar10", replace(GENTLE_TASKS, epochs=15, evaluate_every=15)),
             seeds=(0, 1, 2),
             changes={"*": FAST},
-            departures=("15 epochs a task instead of 30", "in bf16"),
+            departures=("15 epochs a task instead of 30", "in bf16", GENTLE),
         ),
         "paper": Scale(Held("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
     },

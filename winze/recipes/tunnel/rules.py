@@ -25,6 +25,7 @@ from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
     FLAT,
+    GENTLE,
     GRID,
     NORM,
     ON_GRID,
@@ -41,7 +42,7 @@ from winze.recipes.tunnel.settings import (
     URL,
     VGG,
     VIT,
-    quick,
+    gentle,
     shortened,
 )
 from winze.report.starts import tunnel_starts
@@ -130,17 +131,17 @@ recipe = Recipe(
             Study(
                 "winze/vgg19",
                 "cifar10",
-                quick(VGG, 16),
+                gentle(VGG, 16),
                 ood=("tinyimagenet",),
                 **GRID,
             ),
             seeds=(0, 1, 2),
             changes={
-                **vggs(quick(VGG, 16)),
-                **resnets(quick(RESNET, 16), pool=POOLED),
+                **vggs(gentle(VGG, 16)),
+                **resnets(gentle(RESNET, 16), pool=POOLED),
                 **vit(replace(VIT, epochs=24, precision="bf16-mixed"), side=32, patch=4),
             },
-            departures=(TINY, "16 epochs of VGG and ResNet, 24 of the ViT, in bf16", ON_GRID),
+            departures=(TINY, "16 epochs of VGG and ResNet, 24 of the ViT, in bf16", GENTLE, ON_GRID),
         ),
         "paper": Scale(
             Study("winze/vgg19", "cifar10", VGG, ood=(TEN_OF_CIFAR100,), **FLAT),

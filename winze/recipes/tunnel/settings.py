@@ -47,6 +47,8 @@ VIT = Training(
 )
 CONTINUAL = replace(VGG, epochs=30, schedule="constant", milestones=(), evaluate_every=30)
 """each of two tasks, without a fall of the rate"""
+GENTLE_TASKS = replace(CONTINUAL, lr=0.03, warmup=1, per="step")
+"""the same at a rate at which every network learns"""
 SMALL = Training(epochs=150, batch=128, lr=0.03, momentum=0.9, evaluate_every=50, checkpoint_every=25)
 """MLPs on digits"""
 
@@ -69,6 +71,10 @@ ON_GRID = "probes are fitted in closed form, on at most 2048 means over 2 x 2 pa
 FLAT: dict[str, Any] = {"size": 32, "probe": "adam", "pool": "flatten"}
 """how the thesis reads"""
 
+GENTLE = (
+    "the rate is .03 and rises during the first epochs: at .1 one VGG-19 of three stayed at chance in its two tasks, "
+    "and 16 epochs left others at 44 to 62 %"
+)
 TINY = "10 classes of Tiny-ImageNet (500 test images) stand in for 10 of CIFAR-100"
 OTHER_DIGITS = "digits 0-4 and 5-9 stand in for CIFAR-10 and CIFAR-100"
 NORM = "VGG has batch norm and a 512-512-C classifier, since its rate of .1 needs it; the thesis does not say"
@@ -82,18 +88,23 @@ OWN_NORMALISATION = "other data is normalised as the network's own data is"
 
 
 def shortened(training: Training, epochs: int) -> Training:
-    """The same training in fewer epochs: the rate falls at the same shares of it.
+    """The same training in fewer epochs: the rate rises and falls at the same shares of it.
 
     >>> shortened(VGG, 30).milestones
     (15, 22)
     """
     milestones = tuple(milestone * epochs // training.epochs for milestone in training.milestones)
-    return replace(training, epochs=epochs, milestones=milestones)
+    return replace(training, epochs=epochs, milestones=milestones, warmup=training.warmup * epochs / training.epochs)
 
 
 def quick(training: Training, epochs: int) -> Training:
     """The same training in fewer epochs and half precision, for convolutions on a GPU."""
     return replace(shortened(training, epochs), precision="bf16-mixed", channels_last=True)
+
+
+def gentle(training: Training, epochs: int) -> Training:
+    """As quick, at a rate that rises to .03 in two epochs and then falls along half a cosine."""
+    return replace(quick(training, epochs), lr=0.03, schedule="cosine", milestones=(), warmup=2, per="step")
 
 
 def as_many_steps(training: Training, share: float) -> Training:

@@ -16,7 +16,7 @@ from functools import partial
 
 from winze.lab import Claim, Recipe, Scale, higher, rises
 from winze.lab.quantities import Whole
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
 from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
 from winze.report.ladders import Rung, ladder
 
@@ -49,10 +49,10 @@ recipe = Recipe(
             departures=("digits instead of CIFAR-10, as they are", "VGG-19 with an eighth of the channels"),
         ),
         "gpu": Scale(
-            Continual("winze/vgg19", "cifar10", replace(CONTINUAL, epochs=15, evaluate_every=15)),
+            Continual("winze/vgg19", "cifar10", replace(GENTLE_TASKS, epochs=15, evaluate_every=15)),
             seeds=(0, 1, 2),
             changes={"*": FAST},
-            departures=("15 epochs a task instead of 30", "in bf16"),
+            departures=("15 epochs a task instead of 30", "in bf16", GENTLE),
         ),
         "paper": Scale(Continual("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
     },

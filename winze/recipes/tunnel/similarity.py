@@ -30,6 +30,7 @@ from winze.recipes.tunnel.numbers import OverMatrix
 from winze.recipes.tunnel.settings import (
     COUNTED,
     FLAT,
+    GENTLE,
     GRID,
     MLP,
     NORM,
@@ -43,8 +44,8 @@ from winze.recipes.tunnel.settings import (
     SYSTEM,
     URL,
     VGG,
+    gentle,
     mlp12,
-    quick,
     resnet34,
     vgg19,
 )
@@ -147,11 +148,12 @@ recipe = Recipe(
             arms=("mlp12", "vgg19", "resnet34"),
             changes={
                 "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten", "distances": True},
-                "vgg19": {"training": quick(VGG, 20)},
-                "resnet34": {"training": quick(RESNET, 20), "pool": POOLED},
+                "vgg19": {"training": gentle(VGG, 20)},
+                "resnet34": {"training": gentle(RESNET, 20), "pool": POOLED},
             },
             departures=(
                 "100 epochs of MLP-12 instead of 1000, 20 of the others instead of 160; VGG and ResNet in bf16",
+                GENTLE,
                 ON_GRID,
             ),
         ),

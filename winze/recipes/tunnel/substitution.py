@@ -23,7 +23,7 @@ from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, level
 from winze.lab.bench import Bench
 from winze.lab.quantities import At, Over
 from winze.readings import Array
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
 from winze.recipes.tunnel.tasks import Continual, learn, title
 from winze.report.curves import Curve, curves
 
@@ -105,10 +105,10 @@ recipe = Recipe(
             ),
         ),
         "gpu": Scale(
-            Continual("winze/vgg19", "cifar10", replace(CONTINUAL, epochs=15, evaluate_every=15)),
+            Continual("winze/vgg19", "cifar10", replace(GENTLE_TASKS, epochs=15, evaluate_every=15)),
             seeds=(0, 1, 2),
             changes={"*": FAST, **{arm: {"training.epochs": 10} for arm in BROAD}},
-            departures=("15 epochs a task instead of 30, of wide networks 10", "in bf16"),
+            departures=("15 epochs a task instead of 30, of wide networks 10", "in bf16", GENTLE),
         ),
         "paper": Scale(Continual("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
     },

@@ -21,7 +21,7 @@ from winze.lab import Claim, Recipe, Scale, at_least, higher, level
 from winze.lab.bench import Bench
 from winze.lab.quantities import Number, Whole
 from winze.observe import scan
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
 from winze.recipes.tunnel.tasks import Continual, Learnt, learn, title
 from winze.report.points import Group, points
 
@@ -126,10 +126,10 @@ recipe = Recipe(
             ),
         ),
         "gpu": Scale(
-            Swap("winze/vgg19", "cifar10", CONTINUAL),
+            Swap("winze/vgg19", "cifar10", GENTLE_TASKS),
             seeds=(0, 1, 2),
             changes={"*": FAST},
-            departures=("in bf16",),
+            departures=("in bf16", GENTLE),
         ),
         "paper": Scale(Swap("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
     },
