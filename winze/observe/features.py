@@ -13,6 +13,8 @@ from torch.nn import functional as F
 
 Pool = str | int
 POOLS = ("mean", "flatten", "token")
+UNORDERED = "unordered"
+"""Flattened, with the features in the order in which they lie in memory: nothing is copied, and CKA does not care."""
 LAYOUTS = {"BC": 1, "BCL": 1, "BLC": 2, "BCHW": 1, "BHWC": 3}
 
 
@@ -39,6 +41,9 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
 
     What has one position only is the same on every grid.
     """
+    if pool == UNORDERED:
+        by_pixel = output.ndim == 4 and output.is_contiguous(memory_format=torch.channels_last)
+        return (output.movedim(1, -1) if by_pixel else output).unflatten(0, (-1, layout.scale)).flatten(1)
     rows = output.unflatten(0, (-1, layout.scale)) if layout.scale > 1 else output[:, None]
     rows = rows.movedim(layout.channels + 1, 2)  # sample, window, channel, positions
     if pool == "flatten":

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import Block
-from winze.observe.features import Pool, sampled
+from winze.observe.features import UNORDERED, Pool, sampled
 from winze.observe.feed import Batch, Feed
+from winze.observe.lying import by_pixel
 from winze.observe.places import Spot
 from winze.observe.record import recording
 from winze.observe.shards import Crew
@@ -26,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass
 class Reader:
-    """A network with its places and the way features are taken there."""
+    """A network with its places and the way features are taken there; `by_pixel`: it is given pictures that lie so."""
 
     net: nn.Module
     spots: Sequence[Spot]
@@ -34,6 +35,7 @@ class Reader:
     max_features: int = 8000
     track: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda batches, text, total: batches
     crew: Crew | None = None
+    by_pixel: bool = False
 
     def run(self, feed: Feed, take: Take, text: str, whole: bool = False) -> Generator[tuple[Batch, Any], None, None]:
         """Send the feed through the network.
@@ -53,7 +55,10 @@ class Reader:
             for batch in self.track(feed, text, len(feed)):
                 read.clear()
                 waiting.begin(batch)
-                output = self.net(*batch.args, **batch.kwargs)
+                args, kwargs = batch.args, batch.kwargs
+                if self.by_pixel:
+                    args, kwargs = by_pixel((args, kwargs))
+                output = self.net(*args, **kwargs)
                 waiting.hand_on()
                 for spot in self.spots:
                     if spot.place.index not in read:
@@ -82,7 +87,7 @@ class _Waiting:
 
     def __init__(self, reader: Reader, take: Take) -> None:
         self.reader, self.take = reader, take
-        self.views = reader.pool in ("flatten", "token")  # of an output that the network may overwrite
+        self.views = reader.pool in ("flatten", "token", UNORDERED)  # of an output that the network may overwrite
         self.rows: list[Tensor] = []
 
     def begin(self, batch: Batch) -> None:

@@ -1,0 +1,35 @@
+"""How pictures lie in memory: channel by channel, as they come, or pixel by pixel, where convolutions are quicker."""
+
+from __future__ import annotations
+
+import platform
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from winze.observe.features import Pool
+
+T = TypeVar("T")
+
+
+def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> bool:
+    """Whether this network is known to read pictures that lie pixel by pixel in less time.
+
+    On x86 processors convolutions take .65 to 1 of the time on them, whatever the weights lie like. Feature maps that
+    are flattened would have to be turned again at every place, and are left as they come.
+    """
+    known = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
+    return known and pool != "flatten" and any(isinstance(module, nn.Conv2d) for module in net.modules())
+
+
+def by_pixel(arguments: T) -> T:
+    """The same arguments, in which batches of pictures lie pixel by pixel."""
+
+    def turned(leaf: Any) -> Any:
+        pictures = isinstance(leaf, Tensor) and leaf.ndim == 4 and leaf.is_floating_point()
+        return leaf.contiguous(memory_format=torch.channels_last) if pictures else leaf
+
+    found: T = pytree.tree_map(turned, arguments)
+    return found
