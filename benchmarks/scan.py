@@ -11,8 +11,8 @@ at most 2.0x the plain forward over train and test; at most 64 MB of memory beyo
 
 About half an hour on 2 cores, most of it the peers. `make peers` installs the tools of `peers.py` in an environment of
 their own; those that are missing get a row that says so. Each row is measured in one process, and its memory in
-another; a peer's CKA is also timed beside winze's, in several processes, since how memory happens to lie in one shifts
-all of its pairs.
+several others; a peer's CKA is also timed beside winze's, in several processes, since how memory happens to lie in one
+shifts all of its pairs.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ import copy
 import ctypes
 import gc
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -40,6 +41,10 @@ PEERS_PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
 CHANNELS = (32, 64, 128, 256)
 PROCESSES = 6
 """In how many a peer is timed beside winze."""
+WEIGHED = 3
+"""In how many its memory is measured."""
+TIDY = {"MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "65536"}
+"""With these the C library gives memory back as soon as it is free, and what is resident is what is held."""
 TIMES = 100
 """How many times the spread of its features a place's mean is, in the second measure of the error."""
 
@@ -188,6 +193,16 @@ def offset(net: nn.Module, places: list[str], batches: Batches, pool: str) -> nn
     return net
 
 
+def fed(tool: str, net: nn.Module, batches: Batches) -> Batches:
+    """The images as a tool gives them to the network, so that the reference sees the very same features."""
+    if not tool.startswith("winze"):
+        return batches
+    from winze.observe.lying import by_pixel, is_quicker_by_pixel
+
+    turned = is_quicker_by_pixel(net, batches.x.device, "mean")
+    return Batches(by_pixel(batches.x), batches.y, batches.batch) if turned else batches
+
+
 def apart(matrix: Any, exact: Tensor) -> float:
     """The largest difference; raises where there is no number."""
     gap = (torch.as_tensor(matrix).cpu().double() - exact).abs()
@@ -222,7 +237,7 @@ def measure(case: Case, setting: Setting) -> dict[str, Any]:
         row[key] = None
         try:
             matrix = found[0] if of is net else case.run(of, train, batches, places)
-            row[key] = apart(matrix, reference(of, places, batches, case.pool))
+            row[key] = apart(matrix, reference(of, places, fed(case.tool, of, batches), case.pool))
         except Exception as error:  # a tool's crash is a result
             notes.append(on + words(error))
     return {**row, "note": "; ".join(notes)}
@@ -348,7 +363,10 @@ def child(python: Path | str, file: str, tool: str, setting: Setting, what: str)
     """Run one row, or its memory, in a process of its own; a crash becomes the row's note."""
     options = [f"--{key}={getattr(setting, key)}" for key in ("device", "images", "batch", "pairs")]
     done = subprocess.run(
-        [str(python), str(HERE / file), *options, f"--row={tool}", f"--what={what}"], capture_output=True, text=True
+        [str(python), str(HERE / file), *options, f"--row={tool}", f"--what={what}"],
+        capture_output=True,
+        text=True,
+        env=os.environ | (TIDY if what == "memory" else {}),
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("ROW ")]
     if lines:
@@ -357,10 +375,19 @@ def child(python: Path | str, file: str, tool: str, setting: Setting, what: str)
     return {"note": f"{what}: {' '.join(last)[:200] or f'exit code {done.returncode}'}"}
 
 
+def weighed(python: Path | str, file: str, tool: str, setting: Setting) -> dict[str, Any]:
+    """The memory of one row: the middle one of several processes, with the least and the most."""
+    held = [child(python, file, tool, setting, "memory") for _ in range(WEIGHED if setting.device == "cpu" else 1)]
+    known = sorted((each for each in held if "extra_mb" in each), key=lambda each: each["extra_mb"])
+    if not known:
+        return held[0]
+    return known[len(known) // 2] | {"extra_low": known[0]["extra_mb"], "extra_high": known[-1]["extra_mb"]}
+
+
 def row_of(python: Path | str, file: str, tool: str, setting: Setting) -> dict[str, Any]:
     """All processes of one row, merged."""
     row = child(python, file, tool, setting, "time")
-    held = child(python, file, tool, setting, "memory")
+    held = weighed(python, file, tool, setting)
     if file == "peers.py":
         beside = [child(python, file, tool, setting, "beside").get("ratios", []) for _ in range(PROCESSES)]
         ratios = [each for process in beside for each in process]

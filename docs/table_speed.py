@@ -31,7 +31,7 @@ def scan(result: dict[str, Any]) -> str:
             row["device"],
             interval(row),
             f"{interval(row['beside'])}, {row['beside']['pairs']} pairs" if row.get("beside") else "-",
-            "-" if row.get("extra_mb") is None else f"{row['extra_mb']:.0f} MB",
+            held(row),
             size(row.get("error")),
             size(row.get("error_offset")),
             "; ".join(text for text in (row.get("how"), said(row), row.get("note")) if text),
@@ -39,6 +39,14 @@ def scan(result: dict[str, Any]) -> str:
         for row in result["rows"]
     ]
     return table(head, rows, origin(result))
+
+
+def held(row: dict[str, Any]) -> str:
+    """The extra memory of a row, and between what several processes took."""
+    if row.get("extra_mb") is None:
+        return "-"
+    low, high = (f"{row.get(name, row['extra_mb']):.0f}" for name in ("extra_low", "extra_high"))
+    return f"{row['extra_mb']:.0f} MB" + (f" [{low} to {high}]" if low != high else "")
 
 
 def train(result: dict[str, Any]) -> str:

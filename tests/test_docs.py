@@ -96,6 +96,8 @@ RESULTS = {
                 "images": 512,
                 "places": 20,
                 "extra_mb": 200.0,
+                "extra_low": -8.0,
+                "extra_high": 210.4,
                 "error": 1e-2,
                 "error_offset": None,
                 "how": "",
@@ -202,7 +204,7 @@ def test_an_unknown_table_raises_with_the_known_names(results):
 
 def test_a_peer_is_told_with_its_time_beside_winze(results):
     said = tables.refresh("<!-- table:scan -->\n<!-- /table -->", results)
-    assert "| peer 1.0 | cpu | 1.40 [1.30-1.50] | 1.10 [0.90-1.20], 24 pairs | 200 MB |" in said
+    assert "| peer 1.0 | cpu | 1.40 [1.30-1.50] | 1.10 [0.90-1.20], 24 pairs | 200 MB [-8 to 210] |" in said
     assert "| winze: CKA | cpu | 1.10 [1.00-1.20] | - | 1 MB |" in said
 
 
