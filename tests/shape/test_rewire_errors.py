@@ -116,7 +116,7 @@ def test_a_predicate_that_picks_nothing_is_refused() -> None:
 
 def test_the_message_about_a_predicate_names_junctions_that_are_there() -> None:
     call = lambda n: winze.rewire(n, Scaled(0.5), where=lambda place: False, example=images())  # noqa: E731
-    check_refused(Net(), call, ValueError, "layer1.0")
+    check_refused(Net(), call, ValueError, "the first: layer1.0")
 
 
 @pytest.mark.parametrize("rule", ["decayed", 0.5, None, Scaled])

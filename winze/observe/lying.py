@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from winze.observe.features import Pool
+from winze.observe.places import Spot, Where, find_spots
 
 T = TypeVar("T")
 
@@ -33,3 +35,13 @@ def by_pixel(arguments: T) -> T:
 
     found: T = pytree.tree_map(turned, arguments)
     return found
+
+
+def spots_and_lying(
+    net: nn.Module, example: Any, device: torch.device, pool: Pool, places: Where, layout: str | None = None
+) -> tuple[list[Spot], bool]:
+    """The places of a network, and whether to give it pictures pixel by pixel, which some forwards cannot take."""
+    if is_quicker_by_pixel(net, device, pool):
+        with suppress(ValueError, RuntimeError):
+            return find_spots(net, by_pixel(example), places, layout), True
+    return find_spots(net, example, places, layout), False

@@ -6,7 +6,7 @@ import platform
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +17,9 @@ from winze.measure import CKA, ClassMeans, Probe
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
 from winze.observe.feed import Data, Feed, pair
-from winze.observe.lying import by_pixel, is_quicker_by_pixel
+from winze.observe.lying import spots_and_lying
 from winze.observe.passes import read_test
-from winze.observe.places import Spot, Where, find_spots
+from winze.observe.places import Where, find_spots
 from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.reader import Reader
 from winze.observe.result import Scan
@@ -76,8 +76,10 @@ def scan(
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
         given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool
-        turned = example is None and is_quicker_by_pixel(net, where, taken)
-        spots, turned = _found(net, given if example is None else example, places, layout, turned)
+        if example is None:
+            spots, turned = spots_and_lying(net, given, where, taken, places, layout)
+        else:
+            spots, turned = find_spots(net, example, places, layout), False
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})
         reader = Reader(net, spots, taken, max_features, track, crew, turned)
         full = [spot.width(taken) for spot in spots] if example is None else reader.widths(test_feed)
@@ -123,14 +125,6 @@ def scan(
         if costs and train_feed is not None:
             measure_cuts(net, result, test_feed.example(32))
         return result
-
-
-def _found(net: nn.Module, example: Any, places: Where, layout: str | None, turned: bool) -> tuple[list[Spot], bool]:
-    """The places of a network, and whether it takes pictures that lie pixel by pixel, as some forwards do not."""
-    if turned:
-        with suppress(ValueError, RuntimeError):
-            return find_spots(net, by_pixel(example), places, layout), True
-    return find_spots(net, example, places, layout), False
 
 
 @dataclass

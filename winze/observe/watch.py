@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from winze.measure import CKA, Block, weight_change
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
+from winze.observe.lying import spots_and_lying
 from winze.observe.passes import read_test
-from winze.observe.places import Where, find_spots
+from winze.observe.places import Where
 from winze.observe.probes import fitted, ridge_moments
 from winze.observe.reader import Reader
 from winze.observe.store import Store
@@ -75,15 +76,16 @@ class Watch:
             self._test = Feed(test, f"{name} test", batch, device)
             self._classes = int(self._test.classes().max()) + 1
         self._name = name
-        spots = find_spots(net, self._test.example(), places)
-        self._reader = Reader(net, spots, pool, max_features)
+        spots, turned = spots_and_lying(net, self._test.example(), device, pool, places)
+        self._reader = Reader(net, spots, pool, max_features, by_pixel=turned)
         self._widths = [min(spot.width(pool), max_features) for spot in spots]
         self._reference: Reader | None = None
         self._own_reference = reference is None
         if "cka" in self._wanted:
             other = copy.deepcopy(net) if reference is None else reference
             own = [spot.place.name for spot in spots]
-            self._reference = Reader(other, find_spots(other, self._test.example(), own), pool, max_features)
+            known, turned = spots_and_lying(other, self._test.example(), device, pool, own)
+            self._reference = Reader(other, known, pool, max_features, by_pixel=turned)
         self._weights = self._snapshot()
         self.readings.conventions.update(
             network=type(net).__name__,

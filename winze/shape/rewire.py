@@ -70,8 +70,9 @@ def _pick(found: Discovery, where: Where | None) -> list[Junction]:
     picked = [j for j in found.junctions if wanted(j.place)]
     if not picked:
         names = [j.place.name for j in found.junctions]
-        near = difflib.get_close_matches(str(where), names, n=3, cutoff=0.0)
-        raise ValueError(f"where={where!r} picks none of {len(names)} junctions; the nearest names: {', '.join(near)}")
+        near = difflib.get_close_matches(where, names, n=3, cutoff=0.0) if isinstance(where, str) else names[:3]
+        said = "the nearest names" if isinstance(where, str) else "the first"
+        raise ValueError(f"where={where!r} picks none of {len(names)} junctions; {said}: {', '.join(near)}")
     return picked
 
 
