@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from winze.measure import Block
 from winze.observe.features import UNORDERED, Pool, sampled
 from winze.observe.feed import Batch, Feed
-from winze.observe.lying import by_pixel
+from winze.observe.pixel_order import by_pixel
 from winze.observe.places import Spot
 from winze.observe.record import recording
 from winze.observe.shards import Crew

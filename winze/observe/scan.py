@@ -17,8 +17,8 @@ from winze.measure import CKA, ClassMeans, Probe
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
 from winze.observe.feed import Data, Feed, pair
-from winze.observe.lying import spots_and_lying
 from winze.observe.passes import read_test
+from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where, find_spots
 from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.reader import Reader
@@ -77,7 +77,7 @@ def scan(
         given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool
         if example is None:
-            spots, turned = spots_and_lying(net, given, where, taken, places, layout)
+            spots, turned = spots_and_order(net, given, where, taken, places, layout)
         else:
             spots, turned = find_spots(net, example, places, layout), False
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from winze.measure import CKA, Block, weight_change
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Data, Feed, pair
-from winze.observe.lying import spots_and_lying
 from winze.observe.passes import read_test
+from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
 from winze.observe.probes import fitted, ridge_moments
 from winze.observe.reader import Reader
@@ -76,7 +76,7 @@ class Watch:
             self._test = Feed(test, f"{name} test", batch, device)
             self._classes = int(self._test.classes().max()) + 1
         self._name = name
-        spots, turned = spots_and_lying(net, self._test.example(), device, pool, places)
+        spots, turned = spots_and_order(net, self._test.example(), device, pool, places)
         self._reader = Reader(net, spots, pool, max_features, by_pixel=turned)
         self._widths = [min(spot.width(pool), max_features) for spot in spots]
         self._reference: Reader | None = None
@@ -84,7 +84,7 @@ class Watch:
         if "cka" in self._wanted:
             other = copy.deepcopy(net) if reference is None else reference
             own = [spot.place.name for spot in spots]
-            known, turned = spots_and_lying(other, self._test.example(), device, pool, own)
+            known, turned = spots_and_order(other, self._test.example(), device, pool, own)
             self._reference = Reader(other, known, pool, max_features, by_pixel=turned)
         self._weights = self._snapshot()
         self.readings.conventions.update(

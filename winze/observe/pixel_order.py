@@ -19,8 +19,8 @@ T = TypeVar("T")
 def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> bool:
     """Whether this network is known to read pictures that lie pixel by pixel in less time.
 
-    On x86 processors convolutions take .65 to 1 of the time on them, whatever the weights lie like. Feature maps that
-    are flattened would have to be turned again at every place, and are left as they come.
+    On x86 processors most convolutions are, whatever the weights lie like (docs/scan.md). Feature maps that are
+    flattened would have to be turned again at every place, and are left as they come.
     """
     known = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
     return known and pool != "flatten" and any(isinstance(module, nn.Conv2d) for module in net.modules())
@@ -37,7 +37,7 @@ def by_pixel(arguments: T) -> T:
     return found
 
 
-def spots_and_lying(
+def spots_and_order(
     net: nn.Module, example: Any, device: torch.device, pool: Pool, places: Where, layout: str | None = None
 ) -> tuple[list[Spot], bool]:
     """The places of a network, and whether to give it pictures pixel by pixel, which some forwards cannot take."""

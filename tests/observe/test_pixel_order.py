@@ -11,7 +11,7 @@ import winze
 from winze.measure import linear_cka
 from winze.networks import build
 from winze.observe.features import UNORDERED, Layout, pooled
-from winze.observe.lying import by_pixel, is_quicker_by_pixel
+from winze.observe.pixel_order import by_pixel, is_quicker_by_pixel
 
 CPU = torch.device("cpu")
 x86 = pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="pictures stay as they come")
