@@ -91,7 +91,13 @@ recipe = Recipe(
                 **GRID | {"pool": POOLED},
             ),
             seeds=(0, 1, 2),
-            departures=(TINY, "24 epochs instead of 164", "in bf16", ON_GRID),
+            departures=(
+                TINY,
+                "24 epochs instead of 164",
+                "in bf16",
+                "in them a plain ResNet-34 hardly learns: it is right on 37 %, its own probe at layer 3 on 56 %",
+                ON_GRID,
+            ),
         ),
         "paper": Scale(
             Study(
