@@ -102,7 +102,7 @@ recipe = Recipe(
             seeds=(0, 1, 2),
             arms=(*(f"mlp{depth}" for depth in DEPTHS), "vgg19_narrow", "vgg19", "vgg19_wide", "vgg19_30", "vgg19_50"),
             changes={
-                **{f"mlp{depth}": {"training": replace(MLP, epochs=60), "pool": "flatten"} for depth in DEPTHS},
+                **{f"mlp{depth}": {"training": replace(MLP, epochs=40), "pool": "flatten"} for depth in DEPTHS},
                 **{named("vgg19", word): {"training": short_vgg} for word in WIDTHS},
                 **{
                     f"vgg19_{percent}": {
@@ -114,7 +114,7 @@ recipe = Recipe(
             },
             departures=(
                 TINY,
-                "16 epochs of all classes (MLPs: 60) instead of 160 (1000); VGG in bf16",
+                "16 epochs of all classes (MLPs: 40) instead of 160 (1000); VGG in bf16",
                 GENTLE,
                 ON_GRID,
             ),

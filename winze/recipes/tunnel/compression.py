@@ -154,11 +154,11 @@ recipe = Recipe(
                 digits,
                 network="winze/vgg19",
                 data="cifar10",
-                training=gentle(VGG, 24),
+                training=gentle(VGG, 16),
                 **GRID,
             ),
             seeds=(0, 1, 2),
-            departures=("24 epochs instead of 160", "in bf16", GENTLE, ON_GRID),
+            departures=("16 epochs instead of 160", "in bf16", GENTLE, ON_GRID),
         ),
         "paper": Scale(
             replace(

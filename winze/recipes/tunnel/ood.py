@@ -69,7 +69,7 @@ STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": "Tiny-ImageNet s
 gpu = Study(
     "winze/vgg19",
     "cifar10",
-    gentle(VGG, 20),
+    gentle(VGG, 16),
     ood=("tinyimagenet", *TINY_SETS, *HERE, *ELSEWHERE),
     ood_limit=5000,
     **GRID,
@@ -124,12 +124,12 @@ recipe = Recipe(
             arms=("mlp12", "vgg19", "resnet34", *SOURCES),
             changes={
                 "mlp12": {"training": replace(MLP, epochs=60), "pool": "flatten"},
-                "vgg19": {"training": gentle(VGG, 20)},
-                "resnet34": {"training": gentle(RESNET, 20), "pool": POOLED},
+                "vgg19": {"training": gentle(VGG, 16)},
+                "resnet34": {"training": gentle(RESNET, 16), "pool": POOLED},
                 **{
                     arm: {
                         "data": some("tinyimagenet100", count),
-                        "training": as_many_steps(gentle(VGG, 30), count / 100),
+                        "training": as_many_steps(gentle(VGG, 20), count / 100),
                         "ood": ("cifar10",),
                     }
                     for arm, count in zip(SOURCES, (10, 30, 100), strict=True)
@@ -138,7 +138,7 @@ recipe = Recipe(
             departures=(
                 TINY,
                 "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, stand in for subsets of CIFAR-100",
-                "20 epochs (MLP-12: 60; all of Tiny-ImageNet: 30) instead of 160 to 1000; VGG and ResNet in bf16",
+                "16 epochs (MLP-12: 60; all of Tiny-ImageNet: 20) instead of 160 to 1000; VGG and ResNet in bf16",
                 GENTLE,
                 ON_GRID,
                 "at most 5000 samples of each other set",

@@ -147,12 +147,12 @@ recipe = Recipe(
             seeds=(0, 1, 2),
             arms=("mlp12", "vgg19", "resnet34"),
             changes={
-                "mlp12": {"training": replace(MLP, epochs=100), "pool": "flatten", "distances": True},
-                "vgg19": {"training": gentle(VGG, 20)},
-                "resnet34": {"training": gentle(RESNET, 20), "pool": POOLED},
+                "mlp12": {"training": replace(MLP, epochs=60), "pool": "flatten", "distances": True},
+                "vgg19": {"training": gentle(VGG, 16)},
+                "resnet34": {"training": gentle(RESNET, 16), "pool": POOLED},
             },
             departures=(
-                "100 epochs of MLP-12 instead of 1000, 20 of the others instead of 160; VGG and ResNet in bf16",
+                "60 epochs of MLP-12 instead of 1000, 16 of the others instead of 160; VGG and ResNet in bf16",
                 GENTLE,
                 ON_GRID,
             ),
