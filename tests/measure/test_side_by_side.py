@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from winze import measure
-from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe
+from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe, moments_table
 from winze.measure.stack import on_cpu
 
 PARTS = ("mean", "scatter", "norm_sum", "broken", "counts", "class_means", "class_scatter")
@@ -193,3 +193,29 @@ def test_places_one_after_the_other_share_one_gram_matrix() -> None:
         for index in range(1, 6):
             cka.place(index, features(n, 3, seed=index))
     assert len(large.seen) == 2  # the matrix, and the table of what is kept
+
+
+@pytest.mark.parametrize("room", [1 << 20, 16 * 3 * 4 * 4, 1])
+def test_batches_that_are_gathered_count_as_if_they_came_one_by_one(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    widths, usual, other = [4, 4, 4, 6, 6], [(0, 3), (3, 5)], [(0, 1), (1, 3), (3, 4), (4, 5)]
+    batches = (
+        [(16, usual)] * 5 + [(9, other)] + [(16, usual)] * 3 + [(700, usual), (3, other), (1, [(0, 2), (2, 3), (3, 5)])]
+    )
+
+    def moments() -> list[Moments]:
+        torch.manual_seed(0)
+        table = MomentsTable(widths, 3, [f"place {i}" for i in range(5)])
+        for n, parts in batches:
+            features = [100 + torch.randn(n, width) for width in widths]
+            marks = Classes.of(torch.randint(3, (n,)), n, 3)
+            for first, end in parts:
+                table.add(first, Block(torch.stack(features[first:end])), marks)
+        return table.moments()
+
+    one_by_one = moments()
+    monkeypatch.setattr(moments_table, "DEVICES", ("cpu",))
+    monkeypatch.setattr(moments_table, "ROOM", room)
+    for gathered, want in zip(moments(), one_by_one, strict=True):
+        assert gathered.n == want.n == sum(n for n, _ in batches)
+        for mine, theirs in zip(gathered.sums, want.sums, strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-10)

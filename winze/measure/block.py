@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,6 +102,14 @@ class Classes:
         members = torch.zeros(classes, samples, dtype=torch.float64, device=here.device)
         members.scatter_(0, here[None], 1.0)
         return cls(here, members, members.sum(1))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Classes]) -> Classes:
+        """Several batches as one."""
+        if len(parts) == 1:
+            return parts[0]
+        labels, members = (torch.cat([getattr(part, name) for part in parts], -1) for name in ("labels", "members"))
+        return cls(labels, members, members.sum(1))
 
     @cached_property
     def averages(self) -> Float64[Tensor, "class sample"]:

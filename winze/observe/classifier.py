@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 
 from winze.measure import ClassMeans
 from winze.observe.feed import Batch
+
+
+class Seen(NamedTuple):
+    """A row of numbers a sample, where the network ends in one, and what goes into the linear layer that gives it."""
+
+    logits: Tensor | None
+    features: Tensor | None = None
 
 
 class Classifier:
@@ -40,19 +47,25 @@ class Classifier:
             for handle in handles:
                 handle.remove()
 
-    def add(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Count a batch that has just run; what went into the layer, where there is one."""
+    def see(self, output: Any, samples: int) -> Seen:
+        """What the batch that has just run leaves of its end."""
         last, self._last = self._last, None
+        logits = logits_of(output, samples)
         if last is None or logits is None or logits.shape[1] != self.classes:
-            return None
-        layer, features, output = last
-        if output is not logits or not isinstance(features, Tensor) or features.ndim != 2:
-            return None
+            return Seen(logits)
+        layer, features, result = last
+        if result is not logits or not isinstance(features, Tensor) or features.ndim != 2:
+            return Seen(logits)
         self.name = self._names[layer]
+        return Seen(logits, features)
+
+    def add(self, batch: Batch, seen: Seen) -> None:
+        """Count a batch, where it went through such a layer."""
+        if seen.features is None:
+            return
         if self.means is None:
-            self.means = ClassMeans(features.shape[1], self.classes, f"what goes into {self.name!r}")
-        self.means.update(features, batch.labels)
-        return features
+            self.means = ClassMeans(seen.features.shape[1], self.classes, f"what goes into {self.name!r}")
+        self.means.update(seen.features, batch.labels)
 
 
 def logits_of(output: Any, samples: int) -> Tensor | None:

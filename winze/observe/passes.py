@@ -12,7 +12,7 @@ from jaxtyping import Bool, Float64
 from torch import Tensor
 
 from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, correct_at_once, nearest_mean
-from winze.observe.classifier import Classifier, logits_of
+from winze.observe.classifier import Classifier
 from winze.observe.features import sampled
 from winze.observe.feed import Batch, Feed
 from winze.observe.reader import OnceABatch, Reader
@@ -87,20 +87,19 @@ def read_test(
     outputs = 0
     last = Classifier(reader.net, classes)
     with last.watching() if collapse else nullcontext():
-        for batch, output in reader.run(feed, take, f"{feed.name}: reading", whole=whole):
+        for batch, seen in reader.run(feed, take, f"{feed.name}: reading", whole=whole, see=last.see):
             labels.append(batch.labels)
             if cka is not None:
                 cka.close_batch()
             if judged:
                 correct.append(_together(judged, None if moments else names))  # moments tell of NaN themselves
                 judged.clear()
-            logits = logits_of(output, len(batch))
-            if logits is not None:
-                outputs = logits.shape[1]
-                decided.append(logits.argmax(1))
-            features = last.add(batch, logits)
-            if features is not None and centres is not None:
-                strays.append(decided[-1] != nearest_mean(features, centres))
+            if seen.logits is not None:
+                outputs = seen.logits.shape[1]
+                decided.append(seen.logits.argmax(1))
+            last.add(batch, seen)
+            if seen.features is not None and centres is not None:
+                strays.append(decided[-1] != nearest_mean(seen.features, centres))
     answers = torch.cat(labels)
     return Gathered(
         table.moments() if table is not None else [],

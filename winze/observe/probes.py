@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from winze.measure import Block, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
 from winze.measure.centre import check_finite
-from winze.observe.classifier import Classifier, logits_of
+from winze.observe.classifier import Classifier
 from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.reader import OnceABatch, Reader
 from winze.observe.shards import in_shards
@@ -45,8 +45,8 @@ def ridge_moments(
 
     last = Classifier(reader.net, classes)
     with last.watching() if centres else nullcontext():
-        for batch, output in reader.run(feed, take, f"{feed.name}: probes"):
-            last.add(batch, logits_of(output, len(batch)))
+        for batch, seen in reader.run(feed, take, f"{feed.name}: probes", see=last.see):
+            last.add(batch, seen)
     return kept.moments(), held.moments(), last.means
 
 
@@ -88,7 +88,7 @@ def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
     def take(first: int, block: Block, batch: Batch) -> None:
         for i, features in enumerate(block.features, first):
             check_finite(features, f"place {reader.spots[i].place.name!r}")
-            rows[i].append(features.float())
+            rows[i].append(features.to(torch.float32, copy=True))  # the next batch may overwrite it
 
     for batch, _ in reader.run(feed, take, f"{feed.name}: features", whole=True):
         labels.append(batch.labels)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -10,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import Block
-from winze.observe.features import UNORDERED, Pool, sampled
+from winze.observe.features import Pool, sampled
 from winze.observe.feed import Batch, Feed
 from winze.observe.pixel_order import by_pixel
 from winze.observe.places import Spot
 from winze.observe.record import recording
+from winze.observe.replay import Arguments, Found, Replay, is_worth_it
 from winze.observe.shards import Crew
 from winze.shape.example import Example
 
@@ -37,11 +39,19 @@ class Reader:
     crew: Crew | None = None
     by_pixel: bool = False
 
-    def run(self, feed: Feed, take: Take, text: str, whole: bool = False) -> Generator[tuple[Batch, Any], None, None]:
-        """Send the feed through the network.
+    def run(
+        self,
+        feed: Feed,
+        take: Take,
+        text: str,
+        whole: bool = False,
+        see: Callable[[Any, int], T] = lambda output, samples: output,
+    ) -> Generator[tuple[Batch, T], None, None]:
+        """Send the feed through the network, and give of each batch what `see(output, samples)` makes of its output.
 
         `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
-        each other and are equally wide, as many as are small together.
+        each other and are equally wide, as many as are small together. On a GPU the next batch may overwrite them, and
+        what is seen.
         """
         waiting = _Waiting(self, take)
         read: set[int] = set()
@@ -50,20 +60,35 @@ class Reader:
             read.add(index)
             waiting.add(position[index], features if whole else sampled(features, self.max_features, index))
 
+        def forward(arguments: Arguments) -> T:
+            read.clear()
+            output = self.net(*arguments[0], **arguments[1])
+            waiting.hand_on()
+            for spot in self.spots:
+                if spot.place.index not in read:
+                    raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
+            return see(output, len(waiting.batch))
+
+        def gathered(arguments: Arguments) -> Found[T]:
+            with waiting.gathering() as blocks:
+                return blocks, forward(arguments)
+
         position = {spot.place.index: i for i, spot in enumerate(self.spots)}
+        replay = Replay(gathered) if is_worth_it(feed.device, len(feed)) else None
         with recording(self.net, self.spots, hand, self.pool):
             for batch in self.track(feed, text, len(feed)):
-                read.clear()
                 waiting.begin(batch)
-                args, kwargs = batch.args, batch.kwargs
+                arguments = batch.args, batch.kwargs
                 if self.by_pixel:
-                    args, kwargs = by_pixel((args, kwargs))
-                output = self.net(*args, **kwargs)
-                waiting.hand_on()
-                for spot in self.spots:
-                    if spot.place.index not in read:
-                        raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
-                yield batch, output
+                    arguments = by_pixel(arguments)
+                found = replay(arguments) if replay is not None else None
+                if found is None:
+                    seen = forward(arguments)
+                else:
+                    blocks, seen = found
+                    for first, features in blocks:
+                        waiting.give(first, features)
+                yield batch, seen
 
     def widths(self, feed: Feed) -> list[int]:
         """How many features each place has."""
@@ -87,8 +112,9 @@ class _Waiting:
 
     def __init__(self, reader: Reader, take: Take) -> None:
         self.reader, self.take = reader, take
-        self.views = reader.pool in ("flatten", "token", UNORDERED)  # of an output that the network may overwrite
+        self.views = reader.pool != "mean"  # of an output that the network may overwrite
         self.rows: list[Tensor] = []
+        self.gathered: list[tuple[int, Tensor]] | None = None
 
     def begin(self, batch: Batch) -> None:
         self.batch, self.first, self.rows = batch, 0, []
@@ -119,12 +145,28 @@ class _Waiting:
             return
         rows, self.rows = self.rows, []
         try:
-            self.take(self.first, Block(torch.stack(rows) if len(rows) > 1 else rows[0][None]), self.batch)
+            self.give(self.first, torch.stack(rows) if len(rows) > 1 else rows[0][None])
         except torch.OutOfMemoryError as error:
             raise MemoryError(
                 f"place {self._name(self.first)!r}: {rows[0].shape[1]} features do not fit in memory; "
                 "lower batch= or max_features=, or pool more"
             ) from error
+
+    def give(self, first: int, features: Tensor) -> None:
+        """Hand on the features of neighbouring places, from the `first` on."""
+        if self.gathered is None:
+            self.take(first, Block(features), self.batch)
+        else:
+            self.gathered.append((first, features.clone() if self.views else features))
+
+    @contextmanager
+    def gathering(self) -> Iterator[list[tuple[int, Tensor]]]:
+        """While open, what would be handed on is put into a list."""
+        self.gathered = []
+        try:
+            yield self.gathered
+        finally:
+            self.gathered = None
 
     def _name(self, place: int) -> str:
         return self.reader.spots[place].place.name

@@ -1,0 +1,225 @@
+"""A forward that is recorded on a GPU gives the readings of the plain one; on the CPU a stand-in repeats it instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from nets import ResNet, mlp
+from samples import images, lively, loader, outputs_of, rows
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+import winze
+from winze.measure import Block
+from winze.observe import replay
+from winze.observe.feed import Batch, Feed
+from winze.observe.places import find_spots
+from winze.observe.probes import features_of
+from winze.observe.reader import Reader
+
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
+BATCH = 20
+TRAIN, TEST = images(20 * BATCH), images(15 * BATCH + 7, seed=1)
+
+
+class Recorder:
+    """Repeats the work into the memory of its first results, as a recording on a GPU does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, stuck: bool = False, error: Exception | None = None) -> None:
+        self.recorded = self.replayed = 0
+        self.stuck, self.error = stuck, error
+        monkeypatch.setattr(replay, "DEVICES", ("cpu",))
+        monkeypatch.setattr(replay, "record", self.record)
+
+    def record(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+        if self.error is not None:
+            raise self.error
+        self.recorded += 1
+        found = work()
+
+        def again() -> None:
+            self.replayed += 1
+            if self.stuck:
+                return
+            for old, new in zip(*(pytree.tree_leaves(results) for results in (found, work())), strict=True):
+                if isinstance(old, Tensor):
+                    old.copy_(new)
+
+        return again, found
+
+
+def read(net: nn.Module, **options: Any) -> winze.Scan:
+    return winze.scan(net, TRAIN, TEST, ood={"other": (TEST, TRAIN)}, batch=BATCH, progress=False, **options)
+
+
+def check_same(one: winze.Scan, other: winze.Scan) -> None:
+    assert len(one.readings.rows) == len(other.readings.rows) > 5
+    for a, b in zip(one.readings.rows, other.readings.rows, strict=True):
+        assert (a.measure, a.place, a.data) == (b.measure, b.place, b.data)
+        assert a.value == pytest.approx(b.value, rel=1e-6, abs=1e-9, nan_ok=True), a
+    for name, array in one.readings.arrays.items():
+        np.testing.assert_allclose(array, other.readings.arrays[name], rtol=1e-5, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize("pool", ["mean", "flatten", 2])
+def test_a_scan_by_recordings_reads_the_same(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    plain = read(net, pool=pool)
+    recorder = Recorder(monkeypatch)
+    recorded = read(net, pool=pool)
+    assert recorder.recorded == 4  # train and test, of two data sets
+    assert recorder.replayed >= 2 * (20 + 15) - 4 * (replay.BEFORE + 2)  # two replays each are checks
+    check_same(plain, recorded)
+
+
+def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    plain = read(net, probe="adam", measures=["probe", "collapse"])
+    Recorder(monkeypatch)
+    check_same(plain, read(net, probe="adam", measures=["probe", "collapse"]))
+
+
+def test_features_that_are_kept_are_each_batch_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, (x, y) = lively(ResNet()), TEST
+    Recorder(monkeypatch)
+    reader = Reader(net, find_spots(net, x[:2], ["blocks.0", "blocks.2"]))
+    found, _ = features_of(reader, Feed((x, y), "data", BATCH, torch.device("cpu")))
+    torch.testing.assert_close(found[0], outputs_of(net, "blocks.0", x).mean((2, 3)), rtol=1e-4, atol=1e-5)
+
+
+def test_a_recording_that_gives_other_numbers_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    plain = read(net)
+    recorder = Recorder(monkeypatch, stuck=True)
+    check_same(plain, read(net))
+    assert recorder.recorded == 4
+    assert recorder.replayed == 4  # the first check fails
+
+
+def test_a_network_that_cannot_be_recorded_runs_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    plain = read(net)
+    recorder = Recorder(monkeypatch, error=RuntimeError("operation not permitted when stream is capturing"))
+    check_same(plain, read(net))
+    assert recorder.recorded == 0
+
+
+def test_few_batches_and_what_is_large_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Recorder(monkeypatch)
+    net = lively(ResNet())
+    winze.scan(net, TRAIN, TEST, batch=100, progress=False)
+    assert recorder.recorded == 0
+    monkeypatch.setattr(replay, "SMALL", 100)
+    read(net)
+    assert recorder.recorded == 0
+
+
+class Scaled(nn.Module):
+    """Takes a number beside the pictures."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = lively(ResNet())
+
+    def forward(self, x: Tensor, scale: float) -> Tensor:
+        return self.net(x * scale)
+
+
+def test_batches_of_another_kind_run_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = Scaled()
+    batches = [({"x": x, "scale": 1.0 + (i == 11)}, y) for i, (x, y) in enumerate(loader(TEST, BATCH))]
+    plain = winze.scan(net, None, batches, measures=["rank", "norm", "cka"], progress=False)
+    recorder = Recorder(monkeypatch)
+    recorded = winze.scan(net, None, batches, measures=["rank", "norm", "cka"], progress=False)
+    assert recorder.replayed == 2 + (15 - replay.BEFORE - 2 - 1)  # two checks; neither the odd one nor the short one
+    assert [row.value for row in recorded.readings.rows] == pytest.approx([row.value for row in plain.readings.rows])
+
+
+class WithHead(nn.Module):
+    """Convolutions, and two linear layers of one width behind which ReLUs work in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(True), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Sequential(nn.Linear(8, 8), nn.ReLU(True), nn.Linear(8, 8), nn.ReLU(True), nn.Linear(8, 3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.features(x))
+
+
+@pytest.mark.parametrize("by_recording", [False, True])
+def test_a_grid_leaves_vectors_as_they_were_before_an_in_place_operation(
+    by_recording: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if by_recording:
+        Recorder(monkeypatch)
+    net, (x, y) = WithHead(), TEST
+    found: list[tuple[int, Tensor]] = []
+
+    def take(first: int, block: Block, batch: Batch) -> None:
+        found.append((first, block.features.clone()))
+
+    names = ["features.0", "head.0", "head.2"]
+    reader = Reader(net, find_spots(net, x[:2], names), 2)
+    for _ in reader.run(Feed((x, y), "data", BATCH, torch.device("cpu")), take, ""):
+        pass
+    both = torch.cat([features for first, features in found if first == 1], 1)
+    for features, name in zip(both, names[1:], strict=True):
+        want = outputs_of(net, name, x)
+        assert (want < 0).any()
+        torch.testing.assert_close(features, want)
+
+
+def test_what_two_batches_must_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    x = torch.randn(4, 3)
+    assert replay.kind(((x,), {})) is None  # on the CPU nothing is recorded
+    monkeypatch.setattr(replay, "DEVICES", ("cpu",))
+    assert replay.kind(((x,), {})) == replay.kind(((x + 1,), {}))
+    others = [((x[:3],), {}), ((x.double(),), {}), ((x.T.contiguous().T,), {}), ((x, 1), {}), ((), {"x": x})]
+    assert all(replay.kind(other) not in (None, replay.kind(((x,), {}))) for other in others)
+    assert replay.kind(((x, object()), {})) is None
+
+
+@needs_gpu
+@pytest.mark.parametrize("pool", ["mean", "flatten", 2])
+def test_a_gpu_reads_the_same_by_recordings(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet()).cuda()
+    recorded: list[int] = []
+    real = replay.record
+
+    def counted(work: Callable[[], Any]) -> Any:
+        found = real(work)
+        recorded.append(1)
+        return found
+
+    monkeypatch.setattr(replay, "record", counted)
+    quick = read(net, pool=pool)
+    assert len(recorded) == 4
+    monkeypatch.setattr(replay, "DEVICES", ())
+    slow = read(net, pool=pool)
+    assert len(recorded) == 4
+    for a, b in zip(quick.readings.rows, slow.readings.rows, strict=True):
+        assert a.value == pytest.approx(b.value, rel=1e-3, abs=1e-4, nan_ok=True), a
+
+
+@needs_gpu
+def test_a_gpu_runs_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Looking(nn.Module):
+        """Looks at its own numbers."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp(width=8, depth=3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.net(x if float(x.sum()) > 1e9 else x + 1)
+
+    net, data = Looking().cuda(), rows(20 * BATCH)
+    quick = winze.scan(net, data, data, batch=BATCH, progress=False)
+    monkeypatch.setattr(replay, "DEVICES", ())
+    slow = winze.scan(net, data, data, batch=BATCH, progress=False)
+    assert [row.value for row in quick.readings.rows] == pytest.approx(
+        [row.value for row in slow.readings.rows], rel=1e-4, abs=1e-6, nan_ok=True
+    )
