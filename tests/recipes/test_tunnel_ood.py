@@ -16,7 +16,7 @@ def test_subsets_of_a_set_lie_inside_each_other():
 
 
 def test_networks_that_learn_fewer_classes_take_as_many_steps():
-    for scale, whole in (("gpu", 30), ("paper", 160)):
+    for scale, whole in (("gpu", 20), ("paper", 160)):
         configs = [recipe.config(scale, arm) for arm in SOURCES]
         classes = [len(config.data.split(",")) if "[" in config.data else 100 for config in configs]
         assert classes == {"gpu": [10, 30, 100], "paper": [30, 50, 100]}[scale]
@@ -26,7 +26,7 @@ def test_networks_that_learn_fewer_classes_take_as_many_steps():
         for config in configs:
             turns = (config.training.warmup,) if scale == "gpu" else config.training.milestones
             shares = [turn / config.training.epochs for turn in turns]
-            assert shares == pytest.approx([2 / 30] if scale == "gpu" else [0.5, 0.75], abs=0.01)
+            assert shares == pytest.approx([2 / 20] if scale == "gpu" else [0.5, 0.75], abs=0.01)
             assert config.ood == ("cifar10",)
 
 

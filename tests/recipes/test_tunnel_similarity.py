@@ -1,5 +1,6 @@
 """Numbers of maps between layers."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -48,6 +49,18 @@ def test_numbers_of_a_matrix_leave_the_output_out():
     assert OverMatrix("cka", lambda matrix: float(matrix.sum()))(readings) == 2
     with pytest.raises(ReadingsError, match="l1 was not read"):
         OverMatrix("l1", within)(readings)
+
+
+@pytest.mark.parametrize(("probes", "want"), [((0.5, 0.9, 0.9, 0.9, 0.9), 12 + 8), ((0.5, 0.5, 0.5, 0.9, 0.9), None)])
+def test_numbers_behind_the_start_are_of_hidden_places_there(probes, want):
+    cka = np.arange(25.0).reshape(5, 5)
+    conventions = {"data": "own", "layers": {"": [1, 2, 3, 4, 5]}, "layer_count": 5}
+    readings = Readings(conventions=conventions, arrays={"cka": cka})
+    for index, value in enumerate(probes):
+        readings.add("probe", value, data="own", split="test", place=f"p{index}", index=index, total=5)
+    readings.add("accuracy", 0.9, data="own", split="test")
+    found = OverMatrix("cka", lambda matrix: float(matrix.diagonal().sum() - 10), behind=True)(readings)
+    assert math.isnan(found) if want is None else found == want
 
 
 def test_networks_of_unequal_layers_are_read_without_distances(tmp_path):

@@ -87,9 +87,8 @@ def test_the_paper_scale_is_the_papers_setting():
 
 
 def test_all_tasks_on_a_gpu_are_learnt_at_the_gentle_rate():
-    for one, epochs in ((swap.recipe, 30), (shorter.recipe, 15), (held.recipe, 15), (substitution.recipe, 15)):
-        arms = [arm for arm in one.arms_at("gpu") if arm not in substitution.BROAD]
-        for training in (one.config("gpu", arm).training for arm in arms):
+    for one, epochs in ((swap.recipe, 30), (shorter.recipe, 10), (held.recipe, 10), (substitution.recipe, 10)):
+        for training in (one.config("gpu", arm).training for arm in one.arms_at("gpu")):
             assert replace(training, precision="32-true", channels_last=False, evaluate_every=30) == replace(
                 GENTLE_TASKS, epochs=epochs
             )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from winze.readings import Readings
+from winze.report import style
 from winze.report.curves import Curve, curves
 from winze.report.ladders import Rung, ladder
 from winze.report.maps import distance_map, training_map
@@ -112,6 +113,32 @@ def test_bars_end_at_the_start_of_the_mean_tunnel_and_at_the_last_layer():
     axes = tunnel_starts(ARMS, told={"other": 7}).axes[0]
     assert [bar.get_width() for bar in axes.patches] == [5, 5, 7, 3]  # .9 and .92 reach 95 % of .95, or do not
     assert [line.get_xdata()[0] for line in axes.get_lines() if line.get_marker() == "D"] == [7]
+
+
+def test_an_arm_that_never_gets_there_has_a_bar_that_is_neither_extractor_nor_tunnel():
+    low = run(-0.3)
+    axes = tunnel_starts({"low": [low]}).axes[0]
+    assert [(bar.get_width(), bar.get_hatch()) for bar in axes.patches] == [(10, "//")]
+
+
+def test_panels_of_curves_have_one_scale_and_leave_out_a_networks_own_set():
+    lines = [Curve("reset", "reset"), Curve("as another set", "probe", "own")]
+    axes = curves({"high": [run(0.3)], "low": [run()]}, lines=lines, up="accuracy").axes
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+    assert [line.get_label() for line in axes[0].get_lines()] == ["reset"]
+
+
+@pytest.mark.parametrize(("count", "letters"), [(4, 31), (3, 60), (7, 12), (2, 5)])
+def test_a_legend_is_no_wider_than_its_figure(count, letters):
+    with style.use("light"):
+        drawing, grid = style.panels(2)
+        for i in range(count):
+            grid[0].plot([0, 1], label=f"{i}" * letters)
+        style.legend(drawing)
+        drawing.canvas.draw()
+        box = drawing.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= drawing.bbox.width
+    assert len(drawing.legends[0].get_texts()) == count
 
 
 def test_a_map_over_training_is_capped_and_says_so():

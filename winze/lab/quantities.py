@@ -163,7 +163,7 @@ class TunnelLayer(Number):
 
 @dataclass(frozen=True)
 class KeptInTunnel(Number):
-    """The lowest probe of the tunnel's hidden layers, as a share of the network's own accuracy."""
+    """The lowest probe of the hidden layers behind the tunnel's start, as a share of the probe at its start."""
 
     threshold: float = 0.95
 
@@ -175,8 +175,11 @@ class KeptInTunnel(Number):
         found = mean_tunnel([readings], self.threshold, resamples=0)
         if found.start is None:
             return missing(found.reason)
-        inside = [spot for spot in _hidden(readings) if spot >= found.start.index]
-        return float(np.nanmin(_curve(readings, "probe", None)[inside])) / found.reference
+        curve, start = _curve(readings, "probe", None), found.start.index
+        behind = [spot for spot in _hidden(readings) if spot > start]
+        if not behind:
+            return missing("no hidden layer lies behind the start of the tunnel")
+        return float(np.nanmin(curve[behind]) / curve[start])
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ def arm_profiles(
     if not drawn:
         raise UnreadError(f"no probes or {label(second)} were read")
     with style.use(theme) as colours:
-        drawing, grid = style.panels(len(drawn))
+        drawing, grid = style.panels(len(drawn), shared=True)
         for axes, (arm, one) in zip(grid, drawn.items(), strict=True):
             probed = facts.has(one, "probe")
             found = facts.Entrance(mean_tunnel(arms[arm], threshold), bounded=True) if probed else None

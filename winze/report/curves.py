@@ -58,7 +58,7 @@ def curves(
     if not drawn:
         raise UnreadError(f"no {up} was read")
     with style.use(theme) as colours:
-        drawing, grid = style.panels(len(drawn))
+        drawing, grid = style.panels(len(drawn), shared=True)
         for axes, (arm, runs) in zip(grid, drawn.items(), strict=True):
             _panel(axes, runs, lines, shown, colours)
             said = (titles or {}).get(arm, arm.replace("_", " "))
@@ -91,5 +91,8 @@ def _panel(
 
 
 def _has(runs: Sequence[Readings], line: Curve) -> bool:
+    """Whether all runs have the curve; another set that is a network's own is none."""
+    if any(line.data == facts.home(one) for one in runs):
+        return False
     sizes = {len(facts.places(one)) for one in runs}
     return len(sizes) == 1 and all(facts.has(one, line.measure, line.data) for one in runs)

@@ -35,6 +35,19 @@ def label(measure: str) -> str:
     return MEASURES.get(measure, measure.replace("_", " "))
 
 
+def data_name(name: str) -> str:
+    """A data set as figures call it: of many classes their number, not their list.
+
+    >>> data_name("tinyimagenet100[26,86,2,55,75,93,16,73,54,95]")
+    'tinyimagenet100, 10 classes'
+    >>> data_name("digits[5-9]")
+    'digits[5-9]'
+    """
+    whole, _, classes = name.partition("[")
+    count = len(classes.split(","))
+    return f"{whole}, {count} classes" if count > 4 and "-" not in classes else name
+
+
 def number(value: float) -> str:
     """Four significant digits at most, thousands apart; a gap is a dash."""
     if math.isnan(value):

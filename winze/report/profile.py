@@ -9,7 +9,7 @@ import numpy as np
 from winze.readings import Readings
 from winze.report import facts, style
 from winze.report.means import layer_numbers
-from winze.report.names import label, percent, short
+from winze.report.names import data_name, label, percent, short
 from winze.report.scans import Scans, holding
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def panel(
     places, sets = facts.places(readings), facts.others(readings)
     x = np.array([place.index + 1 for place in places])
     if facts.has(readings, "probe"):
-        name = short(facts.home(readings), 24)
+        name = short(data_name(facts.home(readings)), 28)
         _band(axes, readings, x, None, colours.probe)
         axes.plot(
             x,
@@ -69,7 +69,7 @@ def panel(
         )
         for spot, data in enumerate(sets):
             looks = style.look(spot, colours) | {"markevery": style.sparse(len(x))}
-            axes.plot(x, facts.column(readings, "probe", data), lw=1.2, label=short(data, 20), **looks)
+            axes.plot(x, facts.column(readings, "probe", data), lw=1.2, label=short(data_name(data), 28), **looks)
         axes.set_ylabel("probe accuracy", color=colours.probe)
         if found is not None:
             _tunnel(axes, found, layer_numbers(readings), colours, level)

@@ -27,7 +27,7 @@ def tunnel_starts(
 ) -> matplotlib.figure.Figure:
     """Draw each arm's layers as a bar: curves are averaged over seeds first, the thin line is the 95 % interval.
 
-    What the paper told of an arm is a diamond. An arm that never reaches the threshold has no tunnel.
+    What the paper told of an arm is a diamond. An arm that never reaches the threshold has no tunnel and a hatched bar.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -43,9 +43,13 @@ def tunnel_starts(
             start, low, high = (
                 total if place is None else numbers[place.index] for place in (found.start, found.low, found.high)
             )
-            axes.barh(row, start, color=colours.probe, height=0.6, alpha=0.75, label="extractor")
-            axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
-            axes.plot([low, high], [row, row], color=colours.ink, lw=1.4)
+            if found.start is None:
+                edge = colours.probe
+                axes.barh(row, total, color="none", edgecolor=edge, hatch="//", height=0.6, label="no probe gets there")
+            else:
+                axes.barh(row, start, color=colours.probe, height=0.6, alpha=0.75, label="extractor")
+                axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
+                axes.plot([low, high], [row, row], color=colours.ink, lw=1.4)
             if arm in (told or {}):
                 axes.plot((told or {})[arm], row, "D", mfc=colours.paper, color=colours.rank, markersize=5, label=whose)
         axes.set_yticks(np.arange(len(read)), [short(arm.replace("_", " "), 30) for arm in read])

@@ -103,26 +103,34 @@ def figure(width: float = WIDE, height: float = TALL) -> matplotlib.figure.Figur
 
 
 def panels(
-    count: int, across: int = 2, wide: float = 4.6, tall: float = 3.0
+    count: int, across: int = 2, wide: float = 4.6, tall: float = 3.0, shared: bool = False
 ) -> tuple[matplotlib.figure.Figure, list[matplotlib.axes.Axes]]:
-    """Make a figure with so many panels of these inches, `across` in a row; one alone is as wide as a figure is."""
+    """Make a figure with so many panels of these inches, `across` in a row; one alone is as wide as a figure is.
+
+    `shared`: all have one scale upwards, whose numbers stand at each.
+    """
     across = min(across, count)
     down = -(-count // across)
     drawing = figure(WIDE if count == 1 else wide * across, 0.7 + tall * down)
-    grid = drawing.subplots(down, across, squeeze=False)
+    grid = drawing.subplots(down, across, squeeze=False, sharey=shared)
+    for axes in grid.flat[:count]:
+        axes.tick_params(labelleft=True)
     for axes in grid.flat[count:]:
         axes.set_axis_off()
     return drawing, list(grid.flat[:count])
 
 
 def legend(drawing: matplotlib.figure.Figure, columns: int = 4) -> None:
-    """Put one legend below all panels, with each label once."""
+    """Put one legend below all panels, with each label once, in as many columns as fit, at most the given."""
     found: dict[str, Any] = {}
     for axes in drawing.axes:
         for handle, said in zip(*axes.get_legend_handles_labels(), strict=True):
             found.setdefault(said, handle)
     if found:
-        where: dict[str, Any] = {"loc": "outside lower center", "ncols": min(columns, len(found)), "handlelength": 2.8}
+        inches = 0.75 + 0.066 * max(map(len, found))  # of a column, in the legend's font
+        fitting = max(1, min(columns, len(found), int(drawing.get_figwidth() / inches)))
+        lines = -(-len(found) // fitting)
+        where: dict[str, Any] = {"loc": "outside lower center", "ncols": -(-len(found) // lines), "handlelength": 2.8}
         drawing.legend(found.values(), found.keys(), **where)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, tunnel_at
+from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, level, tunnel_at
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, first, hidden
 from winze.lab.study import Study, train_and_read
 from winze.recipes.tunnel.claims import keeps_accuracy
@@ -175,8 +175,8 @@ recipe = Recipe(
         ),
         *(
             Claim(
-                f"features of {NAMES[arm]} serve other data best where the tunnel begins (within two layers after)",
-                at_most("other_data_peak_after_start", arm, 2),
+                f"features of {NAMES[arm]} serve other data best where the tunnel begins (within two layers)",
+                level("other_data_peak_after_start", arm, 0, within=2),
                 paper="peak at the entry",
                 departure={"gpu": TINY},
             )

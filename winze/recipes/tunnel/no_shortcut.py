@@ -133,6 +133,7 @@ recipe = Recipe(
                     f"the probes of a plain ResNet-{depth} reach 95 % of its accuracy earlier than those of a ResNet",
                     lower("tunnel_start", f"plain{depth}", than=f"resnet{depth}"),
                     paper="about two layers",
+                    departure="each by its own accuracy: the less accurate has the lower bar",
                 ),
                 Claim(
                     f"a plain ResNet-{depth} loses more on other data in its tunnel than a ResNet",

@@ -122,10 +122,11 @@ class AtTunnel(Number):
 
 @dataclass(frozen=True)
 class OverMatrix(Number):
-    """One number of a stored matrix between all pairs of hidden places."""
+    """One number of a stored matrix between all pairs of hidden places, or of those `behind` the tunnel's start."""
 
     measure: str
     reduce: Callable[[Array], float]
+    behind: bool = False
 
     def __call__(self, readings: Readings) -> float:
         matrix = readings.arrays.get(self.measure)
@@ -133,6 +134,13 @@ class OverMatrix(Number):
             raise ReadingsError(f"{self.measure} was not read")
         numbers, count = layer_numbers(readings), readings.conventions["layer_count"]
         kept = [spot for spot, layer in enumerate(numbers.values()) if layer < count]
+        if self.behind:
+            found = mean_tunnel([readings], 0.95, resamples=0)
+            if found.start is None:
+                return missing(found.reason)
+            kept = [spot for spot in kept if spot > found.start.index]
+            if len(kept) < 2:
+                return missing("fewer than two hidden places lie behind the start of the tunnel")
         return self.reduce(matrix[np.ix_(kept, kept)])
 
 

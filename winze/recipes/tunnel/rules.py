@@ -6,8 +6,8 @@
 The thesis leaves open whether rates by layer would cure the tunnel, and whether networks other than MLPs, VGGs and
 ResNets have one. `vgg_slow` learns the layers behind the eighth at a tenth of the rate. `resnet_droppath` is taught by
 ResidualDroppath, `resnet_decayed` has shortcuts that fade with depth. `vit` is timm's ViT-Tiny on patches of 4 x 4,
-read after every block as the mean over its tokens. No published number exists: the claims are what one would expect,
-and the verdicts tell whether it holds.
+read after every block at its class token, from which it answers. No published number exists: the claims are what one
+would expect, and the verdicts tell whether it holds.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def vggs(training: Training, network: str = "winze/vgg19") -> dict[str, dict[str
 def vit(training: Training, side: int, patch: int, **options: Any) -> dict[str, dict[str, Any]]:
     """The fields of the ViT's arm."""
     own = {"img_size": side, "patch_size": patch, **options}
-    return {"vit": {"training": training, "options": own, "pool": "mean"}}
+    return {"vit": {"training": training, "options": own, "pool": "token"}}
 
 
 digits = Study("winze/vgg19x0.125", "digits[0-4]", CONVOLUTIONS, ood=("digits[5-9]",), pool="flatten")

@@ -67,7 +67,10 @@ FAST = {"training.precision": "bf16-mixed", "training.channels_last": True}
 GRID: dict[str, Any] = {"size": 32, "pool": 2, "max_features": 2048}
 """how VGG is read on a GPU in little time; ResNets, whose maps are smaller, on `POOLED`"""
 POOLED = 4
-ON_GRID = "probes are fitted in closed form, on at most 2048 means over 2 x 2 parts of feature maps (of ResNets: 4 x 4)"
+ON_GRID = (
+    "probes are fitted in closed form, on at most 2048 means over 2 x 2 parts of feature maps (of ResNets: 4 x 4), and "
+    "early ranks are bounded by their number"
+)
 FLAT: dict[str, Any] = {"size": 32, "probe": "adam", "pool": "flatten"}
 """how the thesis reads"""
 

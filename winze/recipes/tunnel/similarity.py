@@ -92,8 +92,12 @@ def l1_distances(trained: Trained, names: list[str]) -> Array:
 
 def within(matrix: Array) -> float:
     """The mean over pairs of layers of the last two thirds."""
-    block = matrix[_third(matrix) :, _third(matrix) :]
-    return float(block[np.triu_indices(len(block), 1)].mean())
+    return among(matrix[_third(matrix) :, _third(matrix) :])
+
+
+def among(matrix: Array) -> float:
+    """The mean over all pairs."""
+    return float(matrix[np.triu_indices(len(matrix), 1)].mean())
 
 
 def within_over_across(matrix: Array) -> float:
@@ -169,6 +173,7 @@ recipe = Recipe(
         "accuracy": Whole("accuracy"),
         "tunnel_start": TunnelLayer(0.95),
         "cka_within_the_tunnel": OverMatrix("cka", within),
+        "cka_behind_the_start_by_probes": OverMatrix("cka", among, behind=True),
         "cka_within_the_tunnel_above_that_to_the_extractor": OverMatrix("cka", within_over_across),
         "l1_step_in_the_tunnel_over_the_extractor": OverMatrix("l1", late_over_early),
     },
@@ -180,6 +185,11 @@ recipe = Recipe(
                 Claim(
                     f"the layers of the tunnel of {name} are alike (CKA of .8 or more)",
                     at_least("cka_within_the_tunnel", arm, 0.8),
+                    paper="bright block",
+                ),
+                Claim(
+                    f"so are all layers of {name} behind the start that its probes find (CKA of .8 or more)",
+                    at_least("cka_behind_the_start_by_probes", arm, 0.8),
                     paper="bright block",
                 ),
                 Claim(
