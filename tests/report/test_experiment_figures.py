@@ -122,10 +122,12 @@ def test_an_arm_that_never_gets_there_has_a_bar_that_is_neither_extractor_nor_tu
 
 
 def test_panels_of_curves_have_one_scale_and_leave_out_a_networks_own_set():
-    lines = [Curve("reset", "reset"), Curve("as another set", "probe", "own")]
+    lines = [Curve("its own", "probe", beside=True), Curve("reset", "reset"), Curve("as another set", "probe", "own")]
     axes = curves({"high": [run(0.3)], "low": [run()]}, lines=lines, up="accuracy").axes
     assert axes[0].get_ylim() == axes[1].get_ylim()
-    assert [line.get_label() for line in axes[0].get_lines()] == ["reset"]
+    assert [line.get_label() for line in axes[0].get_lines()] == ["its own", "reset"]
+    alone = curves({"high": [run()]}, lines=lines[2:], up="accuracy").axes[0]
+    assert [line.get_label() for line in alone.get_lines()] == ["as another set"]
 
 
 @pytest.mark.parametrize(("count", "letters"), [(4, 31), (3, 60), (7, 12), (2, 5)])

@@ -53,7 +53,9 @@ def curves(
     `shown` is done to every curve first, such as dividing it by its highest value.
     """
     drawn = {
-        arm: runs for arm, runs in arms.items() if runs and any(_has(runs, one) for one in lines if not one.beside)
+        arm: runs
+        for arm, runs in arms.items()
+        if runs and any(_has(runs, one) and not _is_own(runs, one, lines) for one in lines if not one.beside)
     }
     if not drawn:
         raise UnreadError(f"no {up} was read")
@@ -73,7 +75,7 @@ def _panel(
 ) -> None:
     numbers = np.array(list(layer_numbers(runs[0]).values()))
     for line in lines:
-        if not _has(runs, line):
+        if not _has(runs, line) or _is_own(runs, line, lines):
             continue
         values = np.stack([shown(facts.column(one, line.measure, line.data)) for one in runs])
         known = np.isfinite(values).all(0)
@@ -91,8 +93,11 @@ def _panel(
 
 
 def _has(runs: Sequence[Readings], line: Curve) -> bool:
-    """Whether all runs have the curve; another set that is a network's own is none."""
-    if any(line.data == facts.home(one) for one in runs):
-        return False
     sizes = {len(facts.places(one)) for one in runs}
     return len(sizes) == 1 and all(facts.has(one, line.measure, line.data) for one in runs)
+
+
+def _is_own(runs: Sequence[Readings], line: Curve, lines: Sequence[Curve]) -> bool:
+    """Whether a curve of another set is that of the network's own set, which is drawn already."""
+    drawn = any((one.measure, one.data) == (line.measure, None) for one in lines)
+    return drawn and any(line.data == facts.home(one) for one in runs)

@@ -75,6 +75,7 @@ def _squares(
             edge = len(values) + 0.5
             image = _image(axes, values, (0.5, edge, 0.5, edge), colours, **limits)
             axes.set(xlabel="layer", ylabel="layer", title=short(name, 36))
+            _label_layers(axes, list(layer_numbers(one).values()), across=True)
             inside = facts.entrance(one, threshold)
             start = None if inside is None or inside.tunnel.start is None else inside.tunnel.start.index
             _mark(axes, start, len(values))
@@ -100,9 +101,11 @@ def _image(
     return image
 
 
-def _label_layers(axes: matplotlib.axes.Axes, numbers: list[int]) -> None:
-    shown = range(0, len(numbers), max(1, len(numbers) // 10))
-    axes.set_yticks([spot + 1 for spot in shown], [str(numbers[spot]) for spot in shown])
+def _label_layers(axes: matplotlib.axes.Axes, numbers: list[int], across: bool = False) -> None:
+    """Write the paper's numbers of layers at the axis upwards, or at both."""
+    shown = range(0, len(numbers), max(1, len(numbers) // 8))
+    for axis in (axes.yaxis, axes.xaxis) if across else (axes.yaxis,):
+        axis.set_ticks([spot + 1 for spot in shown], [str(numbers[spot]) for spot in shown])
 
 
 def _mark(axes: matplotlib.axes.Axes, start: int | None, count: int, across: bool = True) -> None:
