@@ -92,10 +92,14 @@ class Replay(Generic[T]):
 
 def record(work: Callable[[], T]) -> tuple[Callable[[], None], T]:
     """Record what a piece of work launches, without running it: how to run it, and where its results will lie."""
+    graph, stream = torch.cuda.CUDAGraph(), torch.cuda.Stream()
     torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # a loader's threads go on meanwhile
-        found = work()
+    with torch.cuda.stream(stream):  # torch.cuda.graph would empty the cache of memory too
+        graph.capture_begin(capture_error_mode="thread_local")  # a loader's threads go on meanwhile
+        try:
+            found = work()
+        finally:
+            graph.capture_end()
     return graph.replay, found
 
 
