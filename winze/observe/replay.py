@@ -76,7 +76,7 @@ class Replay(Generic[T]):
             if alike(self._replayed(before), plain_before) and alike(self._replayed(now), plain):
                 return self._found
         except Exception:  # whatever a forward does that a recording cannot: it runs plainly, and says so itself
-            torch.cuda.empty_cache() if torch.cuda.is_available() else None
+            torch.cuda.empty_cache()  # room for it, where there was too little for both
         self.given_up, self._again = True, None
         return self.forward(now)  # once more: what was seen last must be this batch
 
