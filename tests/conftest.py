@@ -9,11 +9,12 @@ import pytest
 import torch
 from jaxtyping import install_import_hook
 
-# must come before the first import of winze, which happens in the test files: shapes in types are then checked
-# (Triton reads the kernels' own source, so that file is read first, as it is)
-if torch.cuda.is_available():
-    import winze.shape.kernels  # noqa: F401
-install_import_hook(["winze"], "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+# must come before the first import of winze, which happens in the test files: shapes in types are then checked; not in
+# `shape`, which has none, calls its small functions hundreds of thousands of times, and is compiled
+ROOMS = [
+    f"winze.{path.stem}" for path in Path(__file__).parents[1].joinpath("winze").glob("[a-z]*") if path.stem != "shape"
+]
+install_import_hook(ROOMS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)

@@ -2,9 +2,6 @@
 
 import copy
 import io
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -213,22 +210,6 @@ def test_another_type_is_taken_after_rewiring(name: str) -> None:
     assert torch.equal(net(x), untouched(x))
 
 
-where_types_are_not_checked = pytest.mark.skipif(
-    "JAXTYPING_DISABLE" not in os.environ, reason="dynamo cannot trace the wrappers that check types in these tests"
-)
-
-
-@pytest.mark.slow
-def test_networks_compile_in_a_process_that_does_not_check_types() -> None:
-    if "JAXTYPING_DISABLE" in os.environ:
-        pytest.skip("this is that process")
-    command = [sys.executable, "-m", "pytest", __file__, "-k", "compiled", "-n", "0", "-p", "no:cacheprovider"]
-    done = subprocess.run(command, env={**os.environ, "JAXTYPING_DISABLE": "1"}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-3000:]
-    assert "skipped" not in done.stdout
-
-
-@where_types_are_not_checked
 @light
 @compiling
 @pytest.mark.slow
@@ -241,7 +222,6 @@ def test_a_compiled_network_gives_the_same_numbers(name: str) -> None:
         torch.testing.assert_close(have, want)
 
 
-@where_types_are_not_checked
 @light
 @compiling
 @pytest.mark.slow
@@ -259,7 +239,6 @@ def test_a_compiled_network_is_not_compiled_for_ever(name: str) -> None:
     assert count.frame_count == first
 
 
-@where_types_are_not_checked
 @light
 @compiling
 @pytest.mark.slow

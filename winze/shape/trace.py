@@ -21,7 +21,7 @@ from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
 from winze.shape.patches import pause, recording
-from winze.shape.traced import PLAIN, Traced, plain, tensor_leaves, traced_leaves, version
+from winze.shape.traced import PLAIN, Traced, plain, tensor_leaves, version
 
 _ticks = itertools.count()
 
@@ -81,11 +81,14 @@ class Recorder(TracerBase):
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *_: Any, **__: Any) -> Any:
         with pause():
             node = self.create_node(kind, target, self.create_arg(args), self.create_arg(kwargs))
-            before = {id(t): t._version for t in tensor_leaves(plain((args, kwargs)))}
+            leaves, spec = pytree.tree_flatten((args, kwargs))
+            values = [leaf.value if type(leaf) is Traced else leaf for leaf in leaves]
+            before = {id(t): t._version for t in tensor_leaves(values)}
             if node.name == "self":
                 node._rename("own")  # else it would hide the module in the code made from the graph
-            value = self._run(kind, target, plain(args), plain(kwargs))
-            touched = [t for t in traced_leaves((args, kwargs)) if version(t.value) != before.get(id(t.value))]
+            value = self._run(kind, target, *pytree.tree_unflatten(values, spec))
+            traced_ones = (leaf for leaf in leaves if type(leaf) is Traced)
+            touched = [t for t in traced_ones if version(t.value) != before.get(id(t.value))]
         node.meta["mutates"] = [t.node for t in touched]
         for traced in touched:
             if traced.value is not value:
