@@ -33,7 +33,7 @@ class Recorder:
         monkeypatch.setattr(replay, "DEVICES", ("cpu",))
         monkeypatch.setattr(replay, "record", self.record)
 
-    def record(self, work: Callable[[], Any]) -> tuple[Callable[[], None], Any]:
+    def record(self, work: Callable[[], Any], device: torch.device) -> tuple[Callable[[], None], Any]:
         if self.error is not None:
             raise self.error
         self.recorded += 1
@@ -77,16 +77,69 @@ def test_a_scan_by_recordings_reads_the_same(pool: Any, monkeypatch: pytest.Monk
 def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     net = lively(ResNet())
     plain = read(net, probe="adam", measures=["probe", "collapse"])
-    Recorder(monkeypatch)
+    recorder = Recorder(monkeypatch)
     check_same(plain, read(net, probe="adam", measures=["probe", "collapse"]))
+    assert recorder.recorded > 4
+
+
+def test_probes_that_learn_from_a_stream_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    few = {"train": loader(TRAIN, BATCH), "test": loader(TEST, BATCH), "probe": "adam", "measures": ["probe"]}
+    plain = winze.scan(net, **few, memory=1, progress=False)
+    recorder = Recorder(monkeypatch)
+    recorded = winze.scan(net, **few, memory=1, progress=False)
+    assert recorder.recorded >= 30  # in each epoch anew
+    check_same(plain, recorded)
+
+
+class Normalising(nn.Module):
+    """Changes its input in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = lively(ResNet())
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x.sub_(1).div_(2))
+
+
+@pytest.mark.parametrize("stuck", [False, True])
+def test_a_forward_that_changes_its_input_reads_each_batch_once(stuck: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Fresh:
+        """Batches that are copied each time, as from a disk."""
+
+        labels = TEST[1]
+
+        def __len__(self) -> int:
+            return 16
+
+        def __iter__(self) -> Any:
+            return iter([(x.clone(), y) for x, y in loader(TEST, BATCH)])
+
+    net = Normalising()
+    plain = winze.scan(net, None, Fresh(), measures=["rank", "norm", "cka"], progress=False)
+    recorder = Recorder(monkeypatch, stuck=stuck)
+    recorded = winze.scan(net, None, Fresh(), measures=["rank", "norm", "cka"], progress=False)
+    assert recorder.recorded == 1
+    check_same(plain, recorded)
+
+
+def test_a_network_with_somebodys_hooks_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, calls = lively(ResNet()), []
+    net.blocks[0].register_forward_hook(lambda *_: calls.append(1))
+    recorder = Recorder(monkeypatch)
+    winze.scan(net, None, TEST, measures=["rank"], batch=BATCH, progress=False)
+    assert recorder.recorded == 0
+    assert len(calls) >= 16
 
 
 def test_features_that_are_kept_are_each_batch_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     net, (x, y) = lively(ResNet()), TEST
-    Recorder(monkeypatch)
-    reader = Reader(net, find_spots(net, x[:2], ["blocks.0", "blocks.2"]))
+    recorder = Recorder(monkeypatch)
+    reader = Reader(net, find_spots(net, x[:2], ["blocks.0", "blocks.2"]), recorded=True)
     found, _ = features_of(reader, Feed((x, y), "data", BATCH, torch.device("cpu")))
     torch.testing.assert_close(found[0], outputs_of(net, "blocks.0", x).mean((2, 3)), rtol=1e-4, atol=1e-5)
+    assert recorder.recorded == 1
 
 
 def test_a_recording_that_gives_other_numbers_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,7 +164,7 @@ def test_few_batches_and_what_is_large_are_not_recorded(monkeypatch: pytest.Monk
     net = lively(ResNet())
     winze.scan(net, TRAIN, TEST, batch=100, progress=False)
     assert recorder.recorded == 0
-    monkeypatch.setattr(replay, "SMALL", 100)
+    monkeypatch.setattr("winze.observe.reader.SMALL", 100)
     read(net)
     assert recorder.recorded == 0
 
@@ -153,8 +206,7 @@ class WithHead(nn.Module):
 def test_a_grid_leaves_vectors_as_they_were_before_an_in_place_operation(
     by_recording: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if by_recording:
-        Recorder(monkeypatch)
+    recorder = Recorder(monkeypatch)
     net, (x, y) = WithHead(), TEST
     found: list[tuple[int, Tensor]] = []
 
@@ -162,9 +214,10 @@ def test_a_grid_leaves_vectors_as_they_were_before_an_in_place_operation(
         found.append((first, block.features.clone()))
 
     names = ["features.0", "head.0", "head.2"]
-    reader = Reader(net, find_spots(net, x[:2], names), 2)
+    reader = Reader(net, find_spots(net, x[:2], names), 2, recorded=by_recording)
     for _ in reader.run(Feed((x, y), "data", BATCH, torch.device("cpu")), take, ""):
         pass
+    assert recorder.recorded == by_recording
     both = torch.cat([features for first, features in found if first == 1], 1)
     for features, name in zip(both, names[1:], strict=True):
         want = outputs_of(net, name, x)
@@ -189,8 +242,8 @@ def test_a_gpu_reads_the_same_by_recordings(pool: Any, monkeypatch: pytest.Monke
     recorded: list[int] = []
     real = replay.record
 
-    def counted(work: Callable[[], Any]) -> Any:
-        found = real(work)
+    def counted(work: Callable[[], Any], device: torch.device) -> Any:
+        found = real(work, device)
         recorded.append(1)
         return found
 
@@ -217,9 +270,23 @@ def test_a_gpu_runs_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> 
             return self.net(x if float(x.sum()) > 1e9 else x + 1)
 
     net, data = Looking().cuda(), rows(20 * BATCH)
+    monkeypatch.setattr(replay, "record", lambda work, device: pytest.fail("it waits for the GPU"))
     quick = winze.scan(net, data, data, batch=BATCH, progress=False)
     monkeypatch.setattr(replay, "DEVICES", ())
     slow = winze.scan(net, data, data, batch=BATCH, progress=False)
     assert [row.value for row in quick.readings.rows] == pytest.approx(
         [row.value for row in slow.readings.rows], rel=1e-4, abs=1e-6, nan_ok=True
     )
+    torch.cuda.empty_cache()
+    assert torch.rand(1, device="cuda").is_cuda
+
+
+@needs_gpu
+def test_memory_of_recordings_is_used_again() -> None:
+    net = lively(ResNet()).cuda()
+    held = []
+    for _ in range(4):
+        read(net)
+        torch.cuda.synchronize()
+        held.append(torch.cuda.memory_reserved())
+    assert held[3] <= held[1] + (8 << 20)

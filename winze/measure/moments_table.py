@@ -40,7 +40,7 @@ class MomentsTable:
         """Add a batch at the places from `first` on, as many as the block has."""
         gathered = self._gathered.get(first)
         if gathered is None or not gathered.takes(block):
-            self._take_in(*self._run[first])
+            self._take_in(first, first + len(block))
             gathered = _Gathered.of(block)
             if gathered is None:
                 self._add(first, block, classes)
@@ -49,10 +49,10 @@ class MomentsTable:
         gathered.add(block, classes)
 
     def _take_in(self, start: int, end: int) -> None:
-        """Take in what places of a run have gathered."""
-        for first in range(start, end):
-            gathered = self._gathered.pop(first, None)
-            if gathered is not None:
+        """Take in what is gathered of these places."""
+        for first, gathered in list(self._gathered.items()):
+            if first < end and start < first + len(gathered.rows):
+                del self._gathered[first]
                 self._add(first, *gathered.together())
 
     def _add(self, first: int, block: Block, classes: Classes | None) -> None:

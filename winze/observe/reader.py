@@ -16,7 +16,7 @@ from winze.observe.feed import Batch, Feed
 from winze.observe.pixel_order import by_pixel
 from winze.observe.places import Spot
 from winze.observe.record import recording
-from winze.observe.replay import Arguments, Found, Replay, is_worth_it
+from winze.observe.replay import SMALL, Arguments, Found, Replay, is_worth_it
 from winze.observe.shards import Crew
 from winze.shape.example import Example
 
@@ -29,7 +29,10 @@ T = TypeVar("T")
 
 @dataclass
 class Reader:
-    """A network with its places and the way features are taken there; `by_pixel`: it is given pictures that lie so."""
+    """A network with its places and the way features are taken there.
+
+    `by_pixel`: it is given pictures that lie so. `recorded`: on a GPU its forward may be recorded and replayed.
+    """
 
     net: nn.Module
     spots: Sequence[Spot]
@@ -38,6 +41,7 @@ class Reader:
     track: Callable[[Iterable[Any], str, int], Iterable[Any]] = lambda batches, text, total: batches
     crew: Crew | None = None
     by_pixel: bool = False
+    recorded: bool = False
 
     def run(
         self,
@@ -45,8 +49,8 @@ class Reader:
         take: Take,
         text: str,
         whole: bool = False,
-        see: Callable[[Any, int], T] = lambda output, samples: output,
-    ) -> Generator[tuple[Batch, T], None, None]:
+        see: Callable[[Any, int], Any] = lambda output, samples: None,
+    ) -> Generator[tuple[Batch, Any], None, None]:
         """Send the feed through the network, and give of each batch what `see(output, samples)` makes of its output.
 
         `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
@@ -60,7 +64,7 @@ class Reader:
             read.add(index)
             waiting.add(position[index], features if whole else sampled(features, self.max_features, index))
 
-        def forward(arguments: Arguments) -> T:
+        def forward(arguments: Arguments) -> Any:
             read.clear()
             output = self.net(*arguments[0], **arguments[1])
             waiting.hand_on()
@@ -69,12 +73,14 @@ class Reader:
                     raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
             return see(output, len(waiting.batch))
 
-        def gathered(arguments: Arguments) -> Found[T]:
+        def gathered(arguments: Arguments) -> Found[Any]:
             with waiting.gathering() as blocks:
                 return blocks, forward(arguments)
 
         position = {spot.place.index: i for i, spot in enumerate(self.spots)}
-        replay = Replay(gathered) if is_worth_it(feed.device, len(feed)) else None
+        replay: Replay[Any] | None = None
+        if self.recorded and feed.device is not None and is_worth_it(self.net, feed.device, len(feed)):
+            replay = Replay(gathered, feed.device)
         with recording(self.net, self.spots, hand, self.pool):
             for batch in self.track(feed, text, len(feed)):
                 waiting.begin(batch)
@@ -84,6 +90,7 @@ class Reader:
                 found = replay(arguments) if replay is not None else None
                 if found is None:
                     seen = forward(arguments)
+                    replay = None if waiting.given > SMALL else replay  # a recording would hold them all at once
                 else:
                     blocks, seen = found
                     for first, features in blocks:
@@ -117,7 +124,7 @@ class _Waiting:
         self.gathered: list[tuple[int, Tensor]] | None = None
 
     def begin(self, batch: Batch) -> None:
-        self.batch, self.first, self.rows = batch, 0, []
+        self.batch, self.first, self.rows, self.given = batch, 0, [], 0
 
     def add(self, place: int, features: Tensor) -> None:
         n, width = features.shape
@@ -154,6 +161,7 @@ class _Waiting:
 
     def give(self, first: int, features: Tensor) -> None:
         """Hand on the features of neighbouring places, from the `first` on."""
+        self.given += features.numel()
         if self.gathered is None:
             self.take(first, Block(features), self.batch)
         else:

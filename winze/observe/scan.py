@@ -81,7 +81,7 @@ def scan(
         else:
             spots, turned = find_spots(net, example, places, layout), False
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})
-        reader = Reader(net, spots, taken, max_features, track, crew, turned)
+        reader = Reader(net, spots, taken, max_features, track, crew, turned, recorded=True)
         full = [spot.width(taken) for spot in spots] if example is None else reader.widths(test_feed)
         widths = [min(width, max_features) for width in full]
         readings = Readings()

@@ -128,6 +128,10 @@ class OverMatrix(Number):
     reduce: Callable[[Array], float]
     behind: bool = False
 
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, *(TunnelLayer().measures if self.behind else ()))
+
     def __call__(self, readings: Readings) -> float:
         matrix = readings.arrays.get(self.measure)
         if matrix is None:
