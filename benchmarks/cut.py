@@ -69,6 +69,8 @@ def row(net: nn.Module, args: argparse.Namespace) -> dict[str, Any]:
     assert small.cut is not None
     cut, best = small.cut, scan.best_for(OTHER)
     return {
+        "images": len(data.train[1]),
+        "pool": args.pool,
         "start": cut.place.index + 1,
         "places": len(scan.places),
         "place": cut.place.name,

@@ -235,6 +235,17 @@ def test_what_two_batches_must_share(monkeypatch: pytest.MonkeyPatch) -> None:
     assert replay.kind(((x, object()), {})) is None
 
 
+def test_a_feature_that_is_off_shows_beside_one_that_is_far_larger() -> None:
+    right = torch.stack([1000 * torch.rand(8), torch.rand(8)], 1)[None]
+    stale = torch.stack([right[0, :, 0], right[0, :, 1].flip(0)], 1)[None]
+    assert replay.alike(([(0, right)], None), ([(0, right * (1 + 1e-5))], None))
+    assert not replay.alike(([(0, stale)], None), ([(0, right)], None))
+    broken = right.clone()
+    broken[0, 0, 0] = torch.nan
+    assert replay.alike(([(0, broken)], None), ([(0, broken)], None))
+    assert not replay.alike(([(0, broken)], None), ([(0, right)], None))
+
+
 @needs_gpu
 @pytest.mark.parametrize("pool", ["mean", "flatten", 2])
 def test_a_gpu_reads_the_same_by_recordings(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -61,6 +61,7 @@ def test_numbers_behind_the_start_are_of_hidden_places_there(probes, want):
     readings.add("accuracy", 0.9, data="own", split="test")
     found = OverMatrix("cka", lambda matrix: float(matrix.diagonal().sum() - 10), behind=True)(readings)
     assert math.isnan(found) if want is None else found == want
+    assert OverMatrix("cka", within, behind=True).measures == ("cka", "probe", "accuracy")
 
 
 def test_networks_of_unequal_layers_are_read_without_distances(tmp_path):

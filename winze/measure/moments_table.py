@@ -19,6 +19,7 @@ GATHERED = 1024
 ROOM = 1 << 20
 """and at most so many features of places that come together: 4 MB in float32."""
 DEVICES = ("cuda",)
+"""Where they are gathered."""
 
 
 class MomentsTable:

@@ -16,10 +16,9 @@ from torch.utils import _pytree as pytree
 BEFORE = 3
 """Batches that run plainly first: what is made on first use is made then."""
 WORTH = 12
-"""Batches from which on a recording takes less time than it saves."""
+"""Batches below which no recording is tried: it takes some forwards itself."""
 SMALL = 1 << 22
 """Features of all places of a batch, which a recording holds at once: 16 MB in float32."""
-
 DEVICES = ("cuda",)
 """Where forwards can be recorded."""
 
@@ -28,7 +27,6 @@ T = TypeVar("T")
 Found = tuple[list[tuple[int, Tensor]], T]
 """Features of neighbouring places, each with the number of the first; and what is seen of the network's output."""
 
-
 _kept: dict[torch.device, Any] = {}  # the last recording of each device: the next one takes the memory behind it
 
 
@@ -36,12 +34,8 @@ def is_worth_it(net: nn.Module, device: torch.device | None, batches: int) -> bo
     """Whether so many batches pay for a recording, where there can be one: somebody's hooks would not be called."""
     if device is None or device.type not in DEVICES or batches < WORTH:
         return False
-    hooks = (hook for module in net.modules() for hook in (*module._forward_hooks.values(), *_before(module)))
-    return all(getattr(hook, "__module__", "").startswith("winze.") for hook in hooks)
-
-
-def _before(module: nn.Module) -> list[Callable[..., Any]]:
-    return list(module._forward_pre_hooks.values())
+    kinds = (kind for module in net.modules() for kind in (module._forward_hooks, module._forward_pre_hooks))
+    return all(getattr(hook, "__module__", "").startswith("winze.") for hooks in kinds for hook in hooks.values())
 
 
 class Replay(Generic[T]):
