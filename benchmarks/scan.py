@@ -255,6 +255,8 @@ def memory(case: Case, setting: Setting) -> dict[str, Any]:
     most, took = peak(lambda: case.run(net, train, test, places), part.device)
     first = next(features(net, places, test, "mean"))
     row = {"extra_mb": round((most - base) / 1e6, 1), "features_mb": round(sum(4 * x.numel() for x in first) / 1e6, 1)}
+    if part.device == "cuda":
+        row["reserved_mb"] = _reserved(lambda: plain(net, *splits), lambda: case.run(net, train, test, places))
     if case.only:
         row |= {"ratio": round(took / forward, 1), "low": None, "high": None, "seconds": round(forward, 3)}
     return row
@@ -284,6 +286,18 @@ def peak(work: Callable[[], Any], device: str) -> tuple[int, float]:
     took = seconds(work, device)
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("VmHWM:")[1].split()[0]), took
+
+
+def _reserved(before: Callable[[], Any], work: Callable[[], Any]) -> float:
+    """How much more of a GPU's memory PyTorch holds after some work than before it, free or not, in MB."""
+    held = []
+    for each in (before, work):
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        each()
+        held.append(torch.cuda.max_memory_reserved())
+    return round((held[1] - held[0]) / 1e6, 1)
 
 
 def words(error: BaseException) -> str:

@@ -134,11 +134,26 @@ def test_cka_of_blocks_is_that_of_each_place() -> None:
     torch.testing.assert_close(together.matrix(), alone.matrix(), rtol=1e-12, atol=1e-12)
 
 
+@pytest.mark.parametrize("largest", [None, 15])
+def test_cka_by_shares_is_that_of_batches(largest: int | None) -> None:
+    rows = places()
+    shared, whole = (CKA(len(rows), largest=largest) for _ in range(2))
+    for start in (0, 30, 60):
+        some = [each[start : start + 30] for each in rows]
+        shared.add(shared.share(list(stacked(some))), 30)
+        whole.update(some)
+    torch.testing.assert_close(shared.matrix(), whole.matrix(), rtol=1e-12, atol=1e-12)
+    few = [each[:2] for each in rows]  # waits, and is filled up with the last samples of the batch before
+    torch.testing.assert_close(shared.update(few).matrix(), whole.update(few).matrix(), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match="an open batch"):
+        shared.add(shared.share(list(stacked(rows))), 90)
+
+
 def test_probes_of_a_block_judge_as_each_does() -> None:
     x, y = torch.stack(places()[:3]), labels(90, 4)
     for dtype in (torch.float32, torch.float64):
         probes = [Probe(torch.randn(4, 8, dtype=dtype), torch.randn(4, dtype=dtype)) for _ in range(3)]
-        right = measure.correct_at_once(probes, Block(x), y)
+        right = measure.answers_at_once(probes, Block(x)) == y
         assert torch.equal(right, torch.stack([p.correct(each, y) for p, each in zip(probes, x, strict=True)]))
         assert 0 < right.sum() < right.numel()
 

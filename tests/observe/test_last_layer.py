@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import winze
-from winze.measure import ClassMeans, neural_collapse, self_duality
+from winze.measure import ClassMeans, moments_table, neural_collapse, self_duality
 
 
 def nc(scan: winze.Scan, measure: str) -> winze.readings.Row:
@@ -32,9 +32,15 @@ def by_hand(net: ResNet, train: tuple[Tensor, Tensor], test: tuple[Tensor, Tenso
         return nc3, (net.eval()(test[0]).argmax(1).numpy() != nearest).mean()
 
 
+@pytest.mark.parametrize("gathered", [None, 40])
 @pytest.mark.parametrize("probe", ["ridge", "adam"])
 @pytest.mark.parametrize("places", [None, "layers", ["stem"]])
-def test_both_signs_are_those_worked_out_by_hand(probe: str, places: list[str] | None) -> None:
+def test_both_signs_are_those_worked_out_by_hand(
+    probe: str, places: list[str] | None, gathered: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if gathered is not None:  # as on a GPU
+        monkeypatch.setattr(moments_table, "DEVICES", ("cpu",))
+        monkeypatch.setattr(moments_table, "GATHERED", gathered)
     net, train, test = ResNet(), images(90, seed=1), images(50, seed=2)
     nc3, nc4 = by_hand(net, train, test)
     scan = winze.scan(net, train, test, places=places, batch=16, probe=probe, measures=["probe", "collapse"])

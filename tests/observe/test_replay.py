@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import winze
-from winze.measure import Block
-from winze.observe import replay
+from winze.measure import CKA, Block
+from winze.observe import reduction, replay
 from winze.observe.feed import Batch, Feed
 from winze.observe.places import find_spots
 from winze.observe.probes import features_of
@@ -72,6 +72,31 @@ def test_a_scan_by_recordings_reads_the_same(pool: Any, monkeypatch: pytest.Monk
     assert recorder.recorded == 4  # train and test, of two data sets
     assert recorder.replayed >= 2 * (20 + 15) - 4 * (replay.BEFORE + 2)  # two replays each are checks
     check_same(plain, recorded)
+
+
+@pytest.mark.parametrize("sizes", [[BATCH] * 15 + [2], [BATCH] * 8 + [2] + [BATCH] * 8, [2] + [BATCH] * 13 + [1, 1]])
+def test_batches_too_small_for_cka_wait_beside_recorded_ones(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = images(sum(sizes))
+    batches = list(zip(x.split(sizes), y.split(sizes), strict=True))
+    net, shares = lively(ResNet()), []
+    plain = winze.scan(net, None, batches, progress=False)
+    Recorder(monkeypatch)
+    add = CKA.add
+    monkeypatch.setattr(CKA, "add", lambda cka, share, samples: shares.append(samples) or add(cka, share, samples))
+    recorded = winze.scan(net, None, batches, progress=False)
+    waited = 1 if 2 in sizes[1:-1] else 0  # the batch behind the small one is taken with what waits
+    assert shares == [BATCH] * (sizes.count(BATCH) - (replay.BEFORE - (sizes[0] == 2)) - waited)
+    check_same(plain, recorded)
+
+
+def test_wide_features_enter_cka_outside_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = lively(ResNet())
+    plain = read(net)
+    recorder = Recorder(monkeypatch)
+    monkeypatch.setattr(reduction, "WIDE", max(map(int, plain.curve("features"))))  # of the widest place only
+    monkeypatch.setattr(CKA, "add", lambda cka, share, samples: pytest.fail("a GPU would have waited"))
+    check_same(plain, read(net))
+    assert recorder.recorded == 4
 
 
 def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:

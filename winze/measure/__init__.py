@@ -23,7 +23,7 @@ from winze.measure.moments import Moments
 from winze.measure.moments_table import MomentsTable
 from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
 from winze.measure.pairs import CKA
-from winze.measure.probe import Probe, adam_probes, correct_at_once
+from winze.measure.probe import Probe, adam_probes, answers_at_once
 from winze.measure.rank import (
     effective_rank,
     effective_rank_of,
@@ -70,11 +70,11 @@ __all__ = [
     "alignment",
     "alignment_of",
     "alike_nodes",
+    "answers_at_once",
     "best_place",
     "class_variance",
     "class_variance_of",
     "column_softmax",
-    "correct_at_once",
     "disagreement",
     "distances",
     "effective_rank",

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from winze.measure.centre import Labels, check_labels, rounding
+from winze.measure.centre import Labels, check_labels, rounding, sent
 
 
 class Block:
@@ -98,7 +98,7 @@ class Classes:
         cls, labels: Labels, samples: int, classes: int, name: str = "features", device: torch.device | None = None
     ) -> Classes:
         """Lay out labels on a device; those on the CPU spare a GPU the wait."""
-        here = check_labels(labels, samples, classes, name).to(device)
+        here = sent(check_labels(labels, samples, classes, name), device)
         members = torch.zeros(classes, samples, dtype=torch.float64, device=here.device)
         members.scatter_(0, here[None], 1.0)
         return cls(here, members, members.sum(1))

@@ -58,6 +58,13 @@ def check_labels(labels: Tensor, samples: int, classes: int, name: str = "featur
     return labels.detach().long()
 
 
+def sent(tensor: Tensor, device: torch.device | None) -> Tensor:
+    """Give a tensor on a device, or itself; a GPU gets it without anyone waiting for what the GPU is doing."""
+    if device is not None and device.type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
+
+
 def rounding(dtype: torch.dtype) -> float:
     """How far apart, relative to their size, equal numbers may come out of float32 or float64 arithmetic.
 

@@ -74,14 +74,17 @@ def neural_collapse_of(moments: Moments, weight: Float[Tensor, "class feature"] 
 
 
 def _within_over_between(moments: Moments, arms: Float64[Tensor, "class feature"]) -> float:
-    """Give tr(Σ_W Σ_B⁺)/C by the singular vectors v_k of the class means: Σ_k v_kᵀ Σ_W v_k / s_k²."""
-    _, size, directions = torch.linalg.svd(arms, full_matrices=False)
-    kept = (size.square() > 1e-10 * size[0].square()) & (torch.arange(len(size), device=size.device) < len(arms) - 1)
-    v = directions[kept].T
+    """Give tr(Σ_W Σ_B⁺)/C by what lies in the directions of the class means M, as matrices of one row a class.
+
+    M Mᵀ = U diag(s²) Uᵀ  makes it  Σ_k u_kᵀ M Σ_W Mᵀ u_k / s_k⁴
+    """
+    size, vectors = torch.linalg.eigh(arms @ arms.T)
+    kept = (size > 1e-10 * size[-1]) & (torch.arange(len(size), device=size.device) > 0)  # the arms sum to 0
+    v = arms.T @ (vectors[:, kept] / size[kept].sqrt())
     between = (moments.class_means - moments.mean) @ v
     total = (v * (moments.scatter @ v)).sum(0)
     within = (total - (moments.counts[:, None] * between.square()).sum(0)).clamp(min=0) / moments.n
-    return float((within / size[kept].square()).sum())
+    return float((within / size[kept]).sum())
 
 
 def _duality(weight: Tensor, arms: Tensor, present: Tensor) -> Value:

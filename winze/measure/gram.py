@@ -33,7 +33,7 @@ def hsic1(k: Float[Tensor, "sample sample"], l: Float[Tensor, "sample sample"]) 
     return float(total / (n * (n - 3)))
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _above(places: int, n: int, device: torch.device) -> Integer[Tensor, " pair"]:
     """Where the entries above the diagonals of n x n matrices, one after the other, lie in one row."""
     row, column = torch.triu_indices(n, n, 1, device=device)

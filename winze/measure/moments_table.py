@@ -16,8 +16,8 @@ from winze.measure.sums import Sums
 
 GATHERED = 1024
 """Samples that a GPU gathers before moments take them in, if that is two batches or more,"""
-ROOM = 1 << 20
-"""and at most so many features of places that come together: 4 MB in float32."""
+ROOM = 3 << 18
+"""and at most so many features of places that come together: 3 MB in float32."""
 DEVICES = ("cuda",)
 """Where they are gathered."""
 

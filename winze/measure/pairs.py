@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from jaxtyping import Float64
@@ -15,6 +15,14 @@ from winze.measure.block import Block
 from winze.measure.centre import Features, detached, flat
 from winze.measure.gram import LEAST, GramTable
 from winze.measure.value import CONSTANT
+
+
+class Share(NamedTuple):
+    """What one batch adds to the sums of CKA; `tail` are each place's last samples, three of them."""
+
+    hsic: Float64[Tensor, "place place"]
+    facts: Float64[Tensor, "2 place"]
+    tail: list[Tensor]
 
 
 class CKA:
@@ -82,12 +90,15 @@ class CKA:
         self._fed |= enumerate(few.clone().unbind(), first)
         if block.n < LEAST:
             return
-        parts = -(-block.n // self.largest) if self.largest else 1
-        ends = [i * block.n // parts for i in range(parts + 1)]
+        pieces = self._pieces(block.n)
         if not opened:
-            self._open([end - start for start, end in pairwise(ends)], block.device)
-        for table, (start, end) in zip(self._tables, pairwise(ends), strict=True):
+            self._open([end - start for start, end in pieces], block.device)
+        for table, (start, end) in zip(self._tables, pieces, strict=True):
             table.write(first, block.part(start, end))
+
+    def _pieces(self, samples: int) -> list[tuple[int, int]]:
+        parts = -(-samples // self.largest) if self.largest else 1
+        return list(pairwise(i * samples // parts for i in range(parts + 1)))
 
     def _open(self, sizes: list[int], device: torch.device) -> None:
         if [(table.n, table.device) for table in self._tables] != [(n, device) for n in sizes]:
@@ -111,10 +122,47 @@ class CKA:
         self.drop_batch()
         return self
 
+    @detached
+    def share(self, blocks: Sequence[tuple[int, Block]]) -> Share:
+        """Give what one batch would add, without adding it; each block comes with the number of its first place.
+
+        From batch to batch the same operations on other numbers, so that a GPU can record them.
+        """
+        pieces = self._pieces(blocks[0][1].n)
+        tables = [GramTable(self.rows, end - start, blocks[0][1].device) for start, end in pieces]
+        tail: list[Tensor] = []
+        for first, block in blocks:
+            tail += block.features[:, 1 - LEAST :].clone().unbind()
+            for table, (start, end) in zip(tables, pieces, strict=True):
+                table.write(first, block.part(start, end))
+        hsics, facts = zip(*(self._weighed(table, table.n) for table in tables), strict=True)
+        return Share(torch.stack(hsics).sum(0), torch.stack(facts).sum(0), tail)
+
+    @property
+    def is_between_batches(self) -> bool:
+        """Whether no batch is open, and no samples wait for the next one."""
+        return not (self._fed or self._held)
+
+    @detached
+    def add(self, share: Share, samples: int) -> CKA:
+        """Add a batch by what it gives."""
+        if samples < LEAST or len(share.tail) != self.rows or not self.is_between_batches:
+            raise ValueError(f"{samples} samples at {len(share.tail)} of {self.rows} places, or an open batch")
+        self.n += samples
+        self._tail = share.tail
+        self._add(share.hsic, share.facts)
+        return self
+
     def _sum(self, table: GramTable, weight: int) -> None:
+        self._add(*self._weighed(table, weight))
+
+    def _weighed(self, table: GramTable, weight: int) -> tuple[Tensor, Tensor]:
         hsic, (scale, broken) = table.hsic(self.unbiased)
-        self._hsic = self._hsic.to(hsic.device) + weight * hsic
-        self._facts = self._facts.to(hsic.device) + torch.stack([weight * scale, broken])
+        return weight * hsic, torch.stack([weight * scale, broken])
+
+    def _add(self, hsic: Tensor, facts: Tensor) -> None:
+        self._hsic = self._hsic.to(hsic.device) + hsic
+        self._facts = self._facts.to(facts.device) + facts
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_tables": []}  # workspace, as large as a batch squared

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from winze.measure import ClassMeans
+from winze.measure import ClassMeans, moments_table
 from winze.observe.feed import Batch
 
 
@@ -28,7 +29,8 @@ class Classifier:
     def __init__(self, net: nn.Module, classes: int) -> None:
         self.classes = classes
         self.name: str | None = None
-        self.means: ClassMeans | None = None
+        self._means: ClassMeans | None = None
+        self._gathered: list[tuple[Tensor, Tensor]] = []
         layers = ((module, name) for name, module in net.named_modules() if isinstance(module, nn.Linear))
         self._names: dict[nn.Module, str] = dict(layers)
         self._last: tuple[nn.Module, Any, Any] | None = None
@@ -63,9 +65,25 @@ class Classifier:
         """Count a batch, where it went through such a layer."""
         if seen.features is None:
             return
-        if self.means is None:
-            self.means = ClassMeans(seen.features.shape[1], self.classes, f"what goes into {self.name!r}")
-        self.means.update(seen.features, batch.labels)
+        waits = seen.features.device.type in moments_table.DEVICES  # as moments do, and for the same reason
+        self._gathered.append((seen.features.clone() if waits else seen.features, batch.labels))
+        if not waits or sum(len(labels) for _, labels in self._gathered) >= moments_table.GATHERED:
+            self._take_in()
+
+    @property
+    def means(self) -> ClassMeans | None:
+        """The class means of all batches so far; None where none went through such a layer."""
+        self._take_in()
+        return self._means
+
+    def _take_in(self) -> None:
+        if not self._gathered:
+            return
+        features, labels = (torch.cat(parts) for parts in zip(*self._gathered, strict=True))
+        self._gathered.clear()
+        if self._means is None:
+            self._means = ClassMeans(features.shape[1], self.classes, f"what goes into {self.name!r}")
+        self._means.update(features, labels)
 
 
 def logits_of(output: Any, samples: int) -> Tensor | None:

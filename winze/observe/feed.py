@@ -17,12 +17,16 @@ Data = Any
 
 @dataclass(frozen=True)
 class Batch:
-    """The arguments of one call of the network, and its labels; `offset` counts the samples before it."""
+    """The arguments of one call of the network, and its labels; `offset` counts the samples before it.
+
+    `recorded`: a recording on a GPU has reduced its features already.
+    """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     labels: Tensor
     offset: int
+    recorded: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)

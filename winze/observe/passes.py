@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Int64
 from torch import Tensor
 
-from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, correct_at_once, nearest_mean
-from winze.observe.classifier import Classifier
+from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, nearest_mean
+from winze.observe.classifier import Classifier, Seen
 from winze.observe.features import sampled
 from winze.observe.feed import Batch, Feed
 from winze.observe.reader import OnceABatch, Reader
+from winze.observe.reduction import Reduction
 
 
 @dataclass
@@ -58,53 +59,54 @@ def read_test(
     table = MomentsTable(widths, classes, names) if moments else None
     marks = OnceABatch(lambda batch, device: Classes.of(batch.labels, len(batch), classes, feed.name, device))
     whole = bool(probes) and any(p.weight.shape[1] > reader.max_features for p in probes or ())
-    judged: list[Judged] = []
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
 
+    def few(first: int, block: Block) -> Block:
+        if not whole or block.width <= reader.max_features:
+            return block
+        places = [spot.place.index for spot in reader.spots[first : first + len(block)]]
+        features = zip(block.features, places, strict=True)
+        return Block(torch.stack([sampled(rows, reader.max_features, index) for rows, index in features]))
+
     def take(first: int, block: Block, batch: Batch) -> None:
-        if whole and block.width > reader.max_features:
-            places = [reader.spots[i].place.index for i in range(first, first + len(block))]
-            features = zip(block.features, places, strict=True)
-            small = Block(torch.stack([sampled(rows, reader.max_features, index) for rows, index in features]))
-        else:
-            small = block
+        small = few(first, block)
         if table is not None:
             table.add(first, small, marks(batch, block.device))
-        if cka is not None:
-            cka.block(first, small)
-        if probes is not None:
-            labels = marks(batch, block.device).labels
-            right = correct_at_once(probes[first : first + len(block)], block, labels)
-            judged.append(Judged(first, right, block.broken))
+        reduction.take(first, block, small, batch)
         if batch.offset < keep:
             for i, kept in enumerate(small.features[:, : keep - batch.offset].float().cpu(), first):
                 rows[i].append(kept)
 
-    correct: list[Tensor] = []
+    def see(output: Any, samples: int) -> End:
+        seen = last.see(output, samples)
+        decided = None if seen.logits is None else seen.logits.argmax(1)
+        if seen.features is None or centres is None:
+            return End(seen, decided)
+        return End(seen, decided, nearest_mean(seen.features, centres))
+
+    reduction = Reduction(cka, probes, widths, few, None if moments else names)  # moments tell of NaN themselves
     decided: list[Tensor] = []
     strays: list[Tensor] = []
     labels: list[Tensor] = []
     outputs = 0
     last = Classifier(reader.net, classes)
     with last.watching() if collapse else nullcontext():
-        for batch, seen in reader.run(feed, take, f"{feed.name}: reading", whole=whole, see=last.see):
+        for batch, end, reduced in reader.run(
+            feed, take, f"{feed.name}: reading", whole=whole, see=see, reduce=reduction.recorded
+        ):
             labels.append(batch.labels)
-            if cka is not None:
-                cka.close_batch()
-            if judged:
-                correct.append(_together(judged, None if moments else names))  # moments tell of NaN themselves
-                judged.clear()
-            if seen.logits is not None:
-                outputs = seen.logits.shape[1]
-                decided.append(seen.logits.argmax(1))
-            last.add(batch, seen)
-            if seen.features is not None and centres is not None:
-                strays.append(decided[-1] != nearest_mean(seen.features, centres))
+            reduction.close(batch, reduced, marks)
+            last.add(batch, end.seen)
+            if end.decided is not None:
+                outputs = end.seen.logits.shape[1]
+                decided.append(end.decided.clone())
+            if end.nearest is not None:
+                strays.append(end.decided != end.nearest)
     answers = torch.cat(labels)
     return Gathered(
         table.moments() if table is not None else [],
         cka,
-        list(torch.cat(correct, 1).cpu()) if correct else [],
+        list(torch.cat(reduction.correct, 1).cpu()) if reduction.correct else [],
         torch.cat(decided).cpu() == answers if decided else None,
         outputs,
         [torch.cat(r) for r in rows if r],
@@ -115,22 +117,9 @@ def read_test(
     )
 
 
-class Judged(NamedTuple):
-    """What the probes of one block got right, from the first place on, and how many samples were no numbers."""
+class End(NamedTuple):
+    """What a batch leaves at the network's end: the class it decides for, and the class whose mean is nearest."""
 
-    first: int
-    correct: Bool[Tensor, "place sample"]
-    broken: Float64[Tensor, " place"]
-
-
-def _together(judged: list[Judged], names: Sequence[str] | None) -> Bool[Tensor, "place sample"]:
-    """All blocks of a batch in the order of places; where names are given, NaN features raise."""
-    home = judged[0].correct.device
-    parts = sorted(judged, key=lambda part: part.first)
-    correct = torch.cat([part.correct.to(home) for part in parts])
-    if names is not None:
-        counts = torch.cat([part.broken.to(home) for part in parts]).tolist()
-        for name, broken in zip(names, counts, strict=True):
-            if broken:
-                raise ValueError(f"{name}: {int(broken)} of {correct.shape[1]} samples hold NaN or inf")
-    return correct
+    seen: Seen
+    decided: Int64[Tensor, " sample"] | None
+    nearest: Int64[Tensor, " sample"] | None = None

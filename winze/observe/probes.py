@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from winze.measure import Block, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
-from winze.measure.centre import check_finite
+from winze.measure.centre import check_finite, sent
 from winze.observe.classifier import Classifier
 from winze.observe.feed import Batch, Feed, is_pair
 from winze.observe.reader import OnceABatch, Reader
@@ -45,7 +45,7 @@ def ridge_moments(
 
     last = Classifier(reader.net, classes)
     with last.watching() if centres else nullcontext():
-        for batch, seen in reader.run(feed, take, f"{feed.name}: probes", see=last.see):
+        for batch, seen, _ in reader.run(feed, take, f"{feed.name}: probes", see=last.see):
             last.add(batch, seen)
     return kept.moments(), held.moments(), last.means
 
@@ -64,7 +64,7 @@ def _split(batch: Batch, classes: int, name: str, device: torch.device) -> list[
     """The samples that fit the probe, and those that choose its penalty: their numbers and labels."""
     out = (batch.offset + torch.arange(len(batch))) % EVERY == EVERY - 1
     parts = [(~out).nonzero().flatten(), out.nonzero().flatten()]
-    return [(rows.to(device), Classes.of(batch.labels[rows], len(rows), classes, name, device)) for rows in parts]
+    return [(sent(rows, device), Classes.of(batch.labels[rows], len(rows), classes, name, device)) for rows in parts]
 
 
 def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: int = 0) -> list[Probe]:
@@ -90,7 +90,7 @@ def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
             check_finite(features, f"place {reader.spots[i].place.name!r}")
             rows[i].append(features.to(torch.float32, copy=True))  # the next batch may overwrite it
 
-    for batch, _ in reader.run(feed, take, f"{feed.name}: features", whole=True):
+    for batch, *_ in reader.run(feed, take, f"{feed.name}: features", whole=True):
         labels.append(batch.labels)
     return [torch.cat(r) for r in rows], torch.cat(labels)
 

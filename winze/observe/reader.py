@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from winze.observe.feed import Batch, Feed
 from winze.observe.pixel_order import by_pixel
 from winze.observe.places import Spot
 from winze.observe.record import recording
-from winze.observe.replay import SMALL, Arguments, Found, Replay, is_worth_it
+from winze.observe.replay import SMALL, Arguments, Replay, is_worth_it
 from winze.observe.shards import Crew
 from winze.shape.example import Example
 
@@ -24,6 +24,8 @@ AT_ONCE = 1 << 20
 """Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""
 
 Take = Callable[[int, Block, Batch], None]
+Blocks = Sequence[tuple[int, Block]]
+"""Features of neighbouring places of one width, each with the number of the first."""
 T = TypeVar("T")
 
 
@@ -50,12 +52,13 @@ class Reader:
         text: str,
         whole: bool = False,
         see: Callable[[Any, int], Any] = lambda output, samples: None,
-    ) -> Generator[tuple[Batch, Any], None, None]:
+        reduce: Callable[[Blocks], Any] = lambda blocks: None,
+    ) -> Generator[tuple[Batch, Any, Any], None, None]:
         """Send the feed through the network, and give of each batch what `see(output, samples)` makes of its output.
 
         `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
-        each other and are equally wide, as many as are small together. On a GPU the next batch may overwrite them, and
-        what is seen.
+        each other and are equally wide, as many as are small together. Where the forward is recorded, so is what
+        `reduce` makes of all of them, which is given too; the next batch may overwrite features and what is given.
         """
         waiting = _Waiting(self, take)
         read: set[int] = set()
@@ -73,9 +76,10 @@ class Reader:
                     raise ValueError(f"{feed.name}: a batch did not reach place {spot.place.name!r}")
             return see(output, len(waiting.batch))
 
-        def gathered(arguments: Arguments) -> Found[Any]:
-            with waiting.gathering() as blocks:
-                return blocks, forward(arguments)
+        def gathered(arguments: Arguments) -> tuple[list[tuple[int, Tensor]], Any, Any]:
+            with waiting.gathering() as features:
+                seen = forward(arguments)
+            return features, seen, reduce([(first, Block(each)) for first, each in features])
 
         position = {spot.place.index: i for i, spot in enumerate(self.spots)}
         replay: Replay[Any] | None = None
@@ -89,13 +93,13 @@ class Reader:
                     arguments = by_pixel(arguments)
                 found = replay(arguments) if replay is not None else None
                 if found is None:
-                    seen = forward(arguments)
+                    yield batch, forward(arguments), None
                     replay = None if waiting.given > SMALL else replay  # a recording would hold them all at once
-                else:
-                    blocks, seen = found
-                    for first, features in blocks:
-                        waiting.give(first, features)
-                yield batch, seen
+                    continue
+                waiting.batch = replace(batch, recorded=True)
+                for first, each in found[0]:
+                    waiting.give(first, each)
+                yield waiting.batch, *found[1:]
 
     def widths(self, feed: Feed) -> list[int]:
         """How many features each place has."""

@@ -24,10 +24,9 @@ DEVICES = ("cuda",)
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
-Found = tuple[list[tuple[int, Tensor]], T]
-"""Features of neighbouring places, each with the number of the first; and what is seen of the network's output."""
 
-_kept: dict[torch.device, Any] = {}  # the last recording of each device: the next one takes the memory behind it
+_kept: dict[torch.device, tuple[Any, Any]] = {}  # each device's last recording and its stream: the next takes both,
+# and with them the memory behind the last
 
 
 def is_worth_it(net: nn.Module, device: torch.device | None, batches: int) -> bool:
@@ -46,14 +45,14 @@ class Replay(Generic[T]):
     the end. What a recording gives lies in memory that the next batch overwrites.
     """
 
-    def __init__(self, forward: Callable[[Arguments], Found[T]], device: torch.device) -> None:
+    def __init__(self, forward: Callable[[Arguments], T], device: torch.device) -> None:
         self.forward, self.device = forward, device
         self.seen = 0
         self.given_up = False
-        self._earlier: tuple[Arguments, Found[T]] | None = None
+        self._earlier: tuple[Arguments, T] | None = None
         self._again: Callable[[], None] | None = None
 
-    def __call__(self, arguments: Arguments) -> Found[T] | None:
+    def __call__(self, arguments: Arguments) -> T | None:
         """What the forward gives for one batch; None where it is to be run by whoever asks."""
         self.seen += 1
         if self.given_up or self.seen <= BEFORE:
@@ -69,7 +68,7 @@ class Replay(Generic[T]):
             return found
         return self._recorded(arguments, self.forward(arguments), *self._earlier)
 
-    def _recorded(self, now: Arguments, plain: Found[T], before: Arguments, plain_before: Found[T]) -> Found[T]:
+    def _recorded(self, now: Arguments, plain: T, before: Arguments, plain_before: T) -> T:
         """Record the batch of now, and give what the recording says of it where it can be believed."""
         self._kind, self._earlier = kind(now), None
         self._inputs: Arguments = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, now)
@@ -81,7 +80,7 @@ class Replay(Generic[T]):
         self.given_up, self._again = True, None
         return plain
 
-    def _replayed(self, arguments: Arguments) -> Found[T]:
+    def _replayed(self, arguments: Arguments) -> T:
         pairs = zip(pytree.tree_leaves(self._inputs), pytree.tree_leaves(arguments), strict=True)
         for held, leaf in pairs:
             if isinstance(held, Tensor):
@@ -106,16 +105,16 @@ def without_waiting(work: Callable[[], Any]) -> None:
 def record(work: Callable[[], T], device: torch.device) -> tuple[Callable[[], None], T]:
     """Record what a piece of work launches, without running it: how to run it, and where its results will lie."""
     with torch.cuda.device(device):
-        graph, last = torch.cuda.CUDAGraph(), _kept.get(device)
+        last, stream = _kept.get(device) or (None, torch.cuda.Stream())
+        graph, pool = torch.cuda.CUDAGraph(), None if last is None else last.pool()
         torch.cuda.synchronize()
-        with torch.cuda.stream(torch.cuda.Stream()):  # torch.cuda.graph would empty the cache of memory each time
-            pool = None if last is None else last.pool()
+        with torch.cuda.stream(stream):  # torch.cuda.graph would empty the cache of memory each time
             graph.capture_begin(pool, capture_error_mode="thread_local")  # a loader's threads go on meanwhile
             try:
                 found = work()
             finally:
                 graph.capture_end()
-    _kept[device] = graph
+    _kept[device] = graph, stream
     return graph.replay, found
 
 
@@ -137,7 +136,7 @@ def _is_plain(tensor: Tensor) -> bool:
     return tensor.layout == torch.strided and not tensor.is_nested
 
 
-def alike(one: Found[T], other: Found[T]) -> bool:
+def alike(one: T, other: T) -> bool:
     """Whether two forwards gave the same up to rounding."""
     first, second = (pytree.tree_leaves(found) for found in (one, other))
     return len(first) == len(second) and all(map(_alike, first, second))

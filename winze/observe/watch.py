@@ -190,7 +190,7 @@ class Watch:
         def take(first: int, block: Block, batch: Batch) -> None:
             cka.block(shift + first, block)
 
-        for batch, _ in self._reader.run(self._test, take, ""):
+        for batch, *_ in self._reader.run(self._test, take, ""):
             shift = count  # the same batch again: a loader that shuffles would give the reference other samples
             same = Feed([(batch.kwargs or batch.args, batch.labels)], self._test.name, device=self._test.device)
             for _ in self._reference.run(same, take, ""):
