@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[1]
 
 
 def tunnel(results: Path) -> Figure:
-    """MLP-12 and VGG-19 on CIFAR-10, the mean over seeds."""
+    """Three networks on CIFAR-10, the mean over seeds."""
     runs = readings_of(load(recipe("tunnel/main"), results)["gpu"])
-    names = {"mlp12": "MLP-12 on CIFAR-10", "vgg19": "VGG-19 on CIFAR-10"}
+    names = {"mlp12": "MLP-12 on CIFAR-10", "vgg19": "VGG-19 on CIFAR-10", "resnet34": "ResNet-34 on CIFAR-10"}
     return arm_profiles({name: list(runs[arm].values()) for arm, name in names.items()})
 
 
@@ -60,12 +60,13 @@ def droppath_cost(results: Path) -> Figure:
 
 
 def of(name: str, title: str) -> Callable[[Path], Figure]:
-    """One of a recipe's own figures, at the largest scale but the paper's with runs."""
+    """One of a recipe's own figures, at the largest scale but the paper's of which every arm was run."""
 
     def make(results: Path) -> Figure:
         made = recipe(name)
         kept = load(made, results)
-        runs = readings_of(kept[next(scale for scale in ("gpu", "cpu") if scale in kept)])
+        ran = (scale for scale in ("gpu", "cpu") if scale in kept and set(made.arms_at(scale)) <= set(kept[scale]))
+        runs = readings_of(kept[next(ran)])
         return made.figures[title]({arm: list(seeds.values()) for arm, seeds in runs.items()}, "light")
 
     return make
