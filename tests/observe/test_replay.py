@@ -99,6 +99,17 @@ def test_wide_features_enter_cka_outside_the_recording(monkeypatch: pytest.Monke
     assert recorder.recorded == 4
 
 
+def test_features_are_read_before_an_in_place_operation_by_recordings_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = nn.Sequential(
+        nn.Linear(12, 5), nn.ReLU(inplace=True), nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 3)
+    )
+    monkeypatch.setattr("winze.observe.reader.AT_ONCE", 1)  # each place is handed on by itself, without a copy
+    data, options = rows(15 * BATCH), {"places": ["0", "2"], "pool": "flatten", "batch": BATCH, "progress": False}
+    plain = winze.scan(net, data, data, **options)
+    Recorder(monkeypatch)
+    check_same(plain, winze.scan(net, data, data, **options))
+
+
 def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     net = lively(ResNet())
     plain = read(net, probe="adam", measures=["probe", "collapse"])

@@ -8,7 +8,7 @@ import torch
 from winze.lab.counting import layer_count
 from winze.lab.crossing import layer_of_each
 from winze.networks import build
-from winze.recipes.tunnel import no_shortcut, rules, shorter
+from winze.recipes.tunnel import no_shortcut, rules, shorter, stem
 from winze.recipes.tunnel.settings import CONTINUAL, GENTLE_TASKS, RESNET, VGG, as_many_steps, gentle, quick, shortened
 from winze.shape import NoShortcut
 from winze.train.optimizers import make_optimizer
@@ -50,6 +50,18 @@ def test_a_share_of_the_data_is_gone_through_so_much_more_often():
 
 def test_tasks_are_learnt_at_a_constant_rate():
     assert (CONTINUAL.epochs, CONTINUAL.schedule, CONTINUAL.milestones, CONTINUAL.lr) == (30, "constant", (), 0.1)
+
+
+def test_stems_differ_in_the_maps_that_blocks_see():
+    def side(scale, arm, picture, channels):
+        config = stem.recipe.config(scale, arm)
+        net, seen = build(config.network, **config.options, channels=channels), []
+        net.stages[0].register_forward_pre_hook(lambda module, args: seen.append(args[0].shape[-1]))
+        net.eval()(torch.zeros(1, channels, picture, picture))
+        return seen[0]
+
+    assert [side("gpu", arm, 32, 3) for arm in stem.STEMS] == [8, 16, 32]
+    assert [side("cpu", arm, 8, 1) for arm in stem.STEMS] == [2, 4, 8]
 
 
 def test_plain_networks_differ_from_resnets_by_the_rule_alone():

@@ -1,10 +1,10 @@
 """How large a ResNet's feature maps are, and where its tunnel begins. This is not in the thesis.
 
     winze run tunnel/stem --scale cpu    # ResNet-18 with an eighth of the channels on digits
-    winze run tunnel/stem --scale gpu    # ResNet-34 on CIFAR-10, 3 seeds
+    winze run tunnel/stem --scale gpu    # ResNet-18 on CIFAR-10, 3 seeds
 
-The thesis gives its ResNets a 7 x 7 convolution and a pool, and not the stride; it finds the tunnel of ResNet-34 at
-layer 20. `quarter` has the stride 2, as ImageNet's ResNets: pictures of 32 x 32 enter the first block as 8 x 8. `half`
+The thesis gives its ResNets a 7 x 7 convolution and a pool, and not the stride; it finds the tunnel of ResNet-18 at
+layer 13. `quarter` has the stride 2, as ImageNet's ResNets: pictures of 32 x 32 enter the first block as 8 x 8. `half`
 has the stride 1 (16 x 16), and `full` a 3 x 3 convolution without a pool (32 x 32). Under which does it begin there?
 """
 
@@ -44,7 +44,7 @@ STEMS = {
     "full": {"stem": "cifar"},
 }  # by the side of the first block's maps, against the picture's
 DOUBLINGS = (0.0, 1.0, 2.0)
-PUBLISHED = 20
+PUBLISHED = 13
 STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": TINY}
 
 digits = Study(
@@ -70,7 +70,7 @@ recipe = Recipe(
         ),
         "gpu": Scale(
             Study(
-                "winze/resnet34",
+                "winze/resnet18",
                 "cifar10",
                 gentle(RESNET, 16),
                 ood=("tinyimagenet",),
@@ -81,7 +81,7 @@ recipe = Recipe(
             departures=(TINY, "16 epochs instead of 164, in bf16", GENTLE, ON_GRID),
         ),
         "paper": Scale(
-            Study("winze/resnet34", "cifar10", RESNET, ood=(TEN_OF_CIFAR100,), places="blocks", **FLAT),
+            Study("winze/resnet18", "cifar10", RESNET, ood=(TEN_OF_CIFAR100,), places="blocks", **FLAT),
             seeds=(0, 1, 2),
             departures=("there is no published setting: the training of the thesis",),
         ),
@@ -102,7 +102,7 @@ recipe = Recipe(
         ),
         *(
             Claim(
-                f"the tunnel of ResNet-34 starts at layer {PUBLISHED}: maps of {side} x {side}",
+                f"the tunnel of ResNet-18 starts at layer {PUBLISHED}: maps of {side} x {side}",
                 tunnel_at(arm, 0.95, PUBLISHED),
                 paper=PUBLISHED,
                 scales=("gpu", "paper"),
