@@ -252,11 +252,12 @@ def memory(case: Case, setting: Setting) -> dict[str, Any]:
     splits = [train, test] if case.train else [test]
     plain(net, *splits)
     base, forward = peak(lambda: plain(net, *splits), part.device)
+    reserved = torch.cuda.max_memory_reserved() if part.device == "cuda" else 0
     most, took = peak(lambda: case.run(net, train, test, places), part.device)
     first = next(features(net, places, test, "mean"))
     row = {"extra_mb": round((most - base) / 1e6, 1), "features_mb": round(sum(4 * x.numel() for x in first) / 1e6, 1)}
-    if part.device == "cuda":
-        row["reserved_mb"] = _reserved(lambda: plain(net, *splits), lambda: case.run(net, train, test, places))
+    if part.device == "cuda":  # what PyTorch holds of the GPU, free or not: recordings have memory of their own
+        row["reserved_mb"] = round((torch.cuda.max_memory_reserved() - reserved) / 1e6, 1)
     if case.only:
         row |= {"ratio": round(took / forward, 1), "low": None, "high": None, "seconds": round(forward, 3)}
     return row
@@ -278,6 +279,7 @@ def peak(work: Callable[[], Any], device: str) -> tuple[int, float]:
     """
     gc.collect()
     if device == "cuda":
+        torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
         took = seconds(work, device)
         return torch.cuda.max_memory_allocated(), took
@@ -286,18 +288,6 @@ def peak(work: Callable[[], Any], device: str) -> tuple[int, float]:
     took = seconds(work, device)
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.split("VmHWM:")[1].split()[0]), took
-
-
-def _reserved(before: Callable[[], Any], work: Callable[[], Any]) -> float:
-    """How much more of a GPU's memory PyTorch holds after some work than before it, free or not, in MB."""
-    held = []
-    for each in (before, work):
-        gc.collect()
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-        each()
-        held.append(torch.cuda.max_memory_reserved())
-    return round((held[1] - held[0]) / 1e6, 1)
 
 
 def words(error: BaseException) -> str:

@@ -128,3 +128,12 @@ def test_broken_samples_of_all_batches_are_counted() -> None:
 def test_moments_of_other_shapes_do_not_merge() -> None:
     with pytest.raises(ValueError, match="cannot merge 5 features"):
         Moments(4).merge(Moments(5))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_labels_on_a_gpu_serve_features_on_the_cpu() -> None:
+    x, y = features(200, 5), labels(200, 4)
+    for _ in range(20):
+        busy = torch.randn(2000, 2000, device="cuda")
+        late = (y.cuda() + 0 * (busy @ busy)[:200, 0]).long()
+        assert torch.equal(Moments.of(x, late, 4).counts, Moments.of(x, y, 4).counts)

@@ -140,13 +140,13 @@ def test_cka_by_shares_is_that_of_batches(largest: int | None) -> None:
     shared, whole = (CKA(len(rows), largest=largest) for _ in range(2))
     for start in (0, 30, 60):
         some = [each[start : start + 30] for each in rows]
-        shared.add(shared.share(list(stacked(some))), 30)
+        shared.add(shared.share(reversed(stacked(some))), [each[-3:] for each in some], 30)
         whole.update(some)
     torch.testing.assert_close(shared.matrix(), whole.matrix(), rtol=1e-12, atol=1e-12)
     few = [each[:2] for each in rows]  # waits, and is filled up with the last samples of the batch before
     torch.testing.assert_close(shared.update(few).matrix(), whole.update(few).matrix(), rtol=1e-12, atol=1e-12)
     with pytest.raises(ValueError, match="an open batch"):
-        shared.add(shared.share(list(stacked(rows))), 90)
+        shared.add(shared.share(stacked(rows)), rows, 90)
 
 
 def test_probes_of_a_block_judge_as_each_does() -> None:

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from references import features, labels
+from references import features, labels, nc1
 
 from winze import measure
 
@@ -65,6 +65,16 @@ def test_nc1_stays_small_when_classes_are_nearly_balanced() -> None:
     x = x + 0.01 * torch.randn(x.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     balanced, nearly = measure.neural_collapse(x, y).nc1, measure.neural_collapse(x[:-1], y[:-1]).nc1
     assert nearly == pytest.approx(balanced, rel=0.05)
+
+
+@pytest.mark.parametrize(("classes", "width"), [(2, 1), (2, 40), (5, 40), (12, 5), (12, 12), (30, 29)])
+def test_nc1_is_that_of_the_pseudoinverse_however_many_classes_there_are(classes: int, width: int) -> None:
+    draw = torch.Generator().manual_seed(classes)
+    y = torch.arange(20 * classes) % classes
+    means = torch.logspace(-2, 1, classes, dtype=torch.float64)[:, None]
+    means = means * torch.randn(classes, width, dtype=torch.float64, generator=draw)
+    x = means[y] + torch.randn(len(y), width, dtype=torch.float64, generator=draw)
+    assert measure.neural_collapse(x, y).nc1 == pytest.approx(nc1(x, y), rel=1e-7)
 
 
 def test_signs_that_lack_their_input_say_so() -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import winze
-from winze.measure import CKA, Block
+from winze.measure import CKA, Block, gram, moments_table
 from winze.observe import reduction, replay
 from winze.observe.feed import Batch, Feed
 from winze.observe.places import find_spots
@@ -27,13 +27,24 @@ TRAIN, TEST = images(20 * BATCH), images(15 * BATCH + 7, seed=1)
 class Recorder:
     """Repeats the work into the memory of its first results, as a recording on a GPU does."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, stuck: bool = False, error: Exception | None = None) -> None:
-        self.recorded = self.replayed = 0
+    def __init__(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        stuck: bool = False,
+        error: Exception | None = None,
+        gathered: int | None = None,
+    ) -> None:
+        self.recorded = self.replayed = self.done = 0
         self.stuck, self.error = stuck, error
         monkeypatch.setattr(replay, "DEVICES", ("cpu",))
         monkeypatch.setattr(replay, "record", self.record)
+        if gathered is not None:  # samples, before moments and class means take them
+            monkeypatch.setattr(moments_table, "DEVICES", ("cpu",))
+            monkeypatch.setattr(moments_table, "GATHERED", gathered)
 
-    def record(self, work: Callable[[], Any], device: torch.device) -> tuple[Callable[[], None], Any]:
+    def record(
+        self, work: Callable[[], Any], device: torch.device
+    ) -> tuple[Callable[[], None], Any, Callable[[], None]]:
         if self.error is not None:
             raise self.error
         self.recorded += 1
@@ -47,7 +58,19 @@ class Recorder:
                 if isinstance(old, Tensor):
                     old.copy_(new)
 
-        return again, found
+        def done() -> None:
+            self.done += 1
+
+        return again, found, done
+
+
+def undecided() -> nn.Module:
+    """A network that takes its samples for each of the classes now and then."""
+    net = lively(ResNet())
+    with torch.no_grad():
+        net.head.bias -= net(TEST[0]).mean(0)
+        assert net(TEST[0]).argmax(1).bincount(minlength=3).min() > 20
+    return net
 
 
 def read(net: nn.Module, **options: Any) -> winze.Scan:
@@ -63,13 +86,25 @@ def check_same(one: winze.Scan, other: winze.Scan) -> None:
         np.testing.assert_allclose(array, other.readings.arrays[name], rtol=1e-5, atol=1e-8, err_msg=name)
 
 
-@pytest.mark.parametrize("pool", ["mean", "flatten", 2])
-def test_a_scan_by_recordings_reads_the_same(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
-    plain = read(net, pool=pool)
-    recorder = Recorder(monkeypatch)
-    recorded = read(net, pool=pool)
-    assert recorder.recorded == 4  # train and test, of two data sets
+@pytest.mark.parametrize(
+    ("options", "gathered"),
+    [
+        ({}, None),
+        ({}, 3 * BATCH),
+        ({"pool": "flatten"}, None),
+        ({"pool": 2}, 3 * BATCH),
+        ({"embed": "pca"}, None),
+        ({"pool": "flatten", "max_features": 10, "probe": "adam"}, None),
+    ],
+)
+def test_a_scan_by_recordings_reads_the_same(
+    options: dict[str, Any], gathered: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    net = undecided()
+    plain = read(net, **options)
+    recorder = Recorder(monkeypatch, gathered=gathered)
+    recorded = read(net, **options)
+    assert recorder.recorded == recorder.done >= 4  # train and test, of two data sets
     assert recorder.replayed >= 2 * (20 + 15) - 4 * (replay.BEFORE + 2)  # two replays each are checks
     check_same(plain, recorded)
 
@@ -78,23 +113,53 @@ def test_a_scan_by_recordings_reads_the_same(pool: Any, monkeypatch: pytest.Monk
 def test_batches_too_small_for_cka_wait_beside_recorded_ones(sizes: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = images(sum(sizes))
     batches = list(zip(x.split(sizes), y.split(sizes), strict=True))
-    net, shares = lively(ResNet()), []
+    net, shares = undecided(), []
     plain = winze.scan(net, None, batches, progress=False)
     Recorder(monkeypatch)
     add = CKA.add
-    monkeypatch.setattr(CKA, "add", lambda cka, share, samples: shares.append(samples) or add(cka, share, samples))
+    monkeypatch.setattr(CKA, "add", lambda cka, *args: shares.append(args[2]) or add(cka, *args))
     recorded = winze.scan(net, None, batches, progress=False)
     waited = 1 if 2 in sizes[1:-1] else 0  # the batch behind the small one is taken with what waits
     assert shares == [BATCH] * (sizes.count(BATCH) - (replay.BEFORE - (sizes[0] == 2)) - waited)
     check_same(plain, recorded)
 
 
+def test_batches_that_are_all_too_small_for_cka_are_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, y = images(3 * 14)
+    batches, net = list(zip(x.split(3), y.split(3), strict=True)), undecided()
+    plain = winze.scan(net, None, batches, progress=False)
+    recorder = Recorder(monkeypatch)
+    check_same(plain, winze.scan(net, None, batches, progress=False))
+    assert recorder.recorded == 1
+
+
+def test_places_in_groups_are_recorded_group_by_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = undecided()
+    plain = read(net, memory=1)
+    recorder = Recorder(monkeypatch)
+    check_same(plain, read(net, memory=1))
+    assert recorder.recorded > 4
+
+
+def test_a_recording_keeps_what_it_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that others may drop from the cache while the recording is replayed."""
+    found: list[Any] = []
+    recorder = Recorder(monkeypatch)
+    record = recorder.record
+    monkeypatch.setattr(replay, "record", lambda *args: found.append(record(*args)) or found[-1])
+    read(undecided(), measures=["cka"])
+    (_, (_, _, reduced), _), *_ = found
+    held = {id(leaf) for leaf in pytree.tree_leaves(reduced)}
+    above = [gram._above(places, BATCH, torch.device("cpu")) for places in (1, 2, 3)]
+    assert held & {id(index) for index in above}
+
+
 def test_wide_features_enter_cka_outside_the_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
+    net = undecided()
     plain = read(net)
     recorder = Recorder(monkeypatch)
     monkeypatch.setattr(reduction, "WIDE", max(map(int, plain.curve("features"))))  # of the widest place only
-    monkeypatch.setattr(CKA, "add", lambda cka, share, samples: pytest.fail("a GPU would have waited"))
+    monkeypatch.setattr(CKA, "add", lambda *args: pytest.fail("a GPU would have waited"))
     check_same(plain, read(net))
     assert recorder.recorded == 4
 
@@ -111,7 +176,7 @@ def test_features_are_read_before_an_in_place_operation_by_recordings_too(monkey
 
 
 def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
+    net = undecided()
     plain = read(net, probe="adam", measures=["probe", "collapse"])
     recorder = Recorder(monkeypatch)
     check_same(plain, read(net, probe="adam", measures=["probe", "collapse"]))
@@ -119,7 +184,7 @@ def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest
 
 
 def test_probes_that_learn_from_a_stream_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
+    net = undecided()
     few = {"train": loader(TRAIN, BATCH), "test": loader(TEST, BATCH), "probe": "adam", "measures": ["probe"]}
     plain = winze.scan(net, **few, memory=1, progress=False)
     recorder = Recorder(monkeypatch)
@@ -133,7 +198,7 @@ class Normalising(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = lively(ResNet())
+        self.net = undecided()
 
     def forward(self, x: Tensor) -> Tensor:
         return self.net(x.sub_(1).div_(2))
@@ -161,7 +226,7 @@ def test_a_forward_that_changes_its_input_reads_each_batch_once(stuck: bool, mon
 
 
 def test_a_network_with_somebodys_hooks_is_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, calls = lively(ResNet()), []
+    net, calls = undecided(), []
     net.blocks[0].register_forward_hook(lambda *_: calls.append(1))
     recorder = Recorder(monkeypatch)
     winze.scan(net, None, TEST, measures=["rank"], batch=BATCH, progress=False)
@@ -170,7 +235,7 @@ def test_a_network_with_somebodys_hooks_is_not_recorded(monkeypatch: pytest.Monk
 
 
 def test_features_that_are_kept_are_each_batch_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    net, (x, y) = lively(ResNet()), TEST
+    net, (x, y) = undecided(), TEST
     recorder = Recorder(monkeypatch)
     reader = Reader(net, find_spots(net, x[:2], ["blocks.0", "blocks.2"]), recorded=True)
     found, _ = features_of(reader, Feed((x, y), "data", BATCH, torch.device("cpu")))
@@ -179,7 +244,7 @@ def test_features_that_are_kept_are_each_batch_its_own(monkeypatch: pytest.Monke
 
 
 def test_a_recording_that_gives_other_numbers_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
+    net = undecided()
     plain = read(net)
     recorder = Recorder(monkeypatch, stuck=True)
     check_same(plain, read(net))
@@ -188,7 +253,7 @@ def test_a_recording_that_gives_other_numbers_is_not_believed(monkeypatch: pytes
 
 
 def test_a_network_that_cannot_be_recorded_runs_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet())
+    net = undecided()
     plain = read(net)
     recorder = Recorder(monkeypatch, error=RuntimeError("operation not permitted when stream is capturing"))
     check_same(plain, read(net))
@@ -197,7 +262,7 @@ def test_a_network_that_cannot_be_recorded_runs_plainly(monkeypatch: pytest.Monk
 
 def test_few_batches_and_what_is_large_are_not_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Recorder(monkeypatch)
-    net = lively(ResNet())
+    net = undecided()
     winze.scan(net, TRAIN, TEST, batch=100, progress=False)
     assert recorder.recorded == 0
     monkeypatch.setattr("winze.observe.reader.SMALL", 100)
@@ -210,7 +275,7 @@ class Scaled(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.net = lively(ResNet())
+        self.net = undecided()
 
     def forward(self, x: Tensor, scale: float) -> Tensor:
         return self.net(x * scale)
@@ -285,7 +350,7 @@ def test_a_feature_that_is_off_shows_beside_one_that_is_far_larger() -> None:
 @needs_gpu
 @pytest.mark.parametrize("pool", ["mean", "flatten", 2])
 def test_a_gpu_reads_the_same_by_recordings(pool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    net = lively(ResNet()).cuda()
+    net = undecided().cuda()
     recorded: list[int] = []
     real = replay.record
 
@@ -330,10 +395,26 @@ def test_a_gpu_runs_what_cannot_be_recorded(monkeypatch: pytest.MonkeyPatch) -> 
 
 @needs_gpu
 def test_memory_of_recordings_is_used_again() -> None:
-    net = lively(ResNet()).cuda()
+    net = undecided().cuda()
     held = []
     for _ in range(4):
         read(net)
         torch.cuda.synchronize()
         held.append(torch.cuda.memory_reserved())
     assert held[3] <= held[1] + (8 << 20)
+
+
+@needs_gpu
+def test_a_gpu_reads_right_when_others_empty_the_cache_of_indices(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, add, junk = undecided().cuda(), CKA.add, []
+
+    def disturbed(cka: CKA, *args: Any) -> CKA:
+        gram._above.cache_clear()
+        junk.extend(torch.full((size,), -1, dtype=torch.int32, device="cuda") for size in (190, 380, 570, 760))
+        return add(cka, *args)
+
+    monkeypatch.setattr(CKA, "add", disturbed)
+    quick = read(net, measures=["cka"])
+    assert junk
+    monkeypatch.setattr(replay, "DEVICES", ())
+    np.testing.assert_allclose(quick.cka, read(net, measures=["cka"]).cka, rtol=1e-4, atol=1e-6)

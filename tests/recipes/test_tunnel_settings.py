@@ -98,3 +98,9 @@ def test_arms_of_one_network_differ_by_their_rule_alone():
         plain = rules.recipe.config(scale, "resnet")
         for arm, rule in rules.RULES.items():
             assert rules.recipe.config(scale, arm) == replace(plain, rule=rule)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "cpu", "gpu", "paper"])
+def test_a_vit_is_read_where_it_answers_from(scale):
+    config = rules.recipe.config(scale, "vit")
+    assert config.pool == build(config.network, 10, **config.options).global_pool

@@ -151,6 +151,18 @@ def test_a_map_over_training_is_capped_and_says_so():
     assert [text.get_text() for text in drawing.axes[0].get_xticklabels()] == ["10", "20", "30"]
 
 
+def layers_at(axis):
+    return [text.get_text() for text in axis.get_ticklabels()]
+
+
+def test_maps_count_layers_as_the_paper_does():
+    over_training = training_map({"one": [run()]}, measure="weight_change").axes[0]
+    between = distance_map({"one": run()}).axes[0]
+    for axis in (over_training.yaxis, between.xaxis, between.yaxis):
+        assert layers_at(axis) == ["3", "5", "7", "9"]
+        assert list(axis.get_ticklocs()) == [1, 2, 3, 4]
+
+
 def test_a_map_of_distances_starts_at_zero():
     image = distance_map({"one": run(), "two": run()}).axes[0].get_images()[0]
     assert image.get_clim() == (0, 15)

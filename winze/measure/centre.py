@@ -61,8 +61,8 @@ def check_labels(labels: Tensor, samples: int, classes: int, name: str = "featur
 def sent(tensor: Tensor, device: torch.device | None) -> Tensor:
     """Give a tensor on a device, or itself; a GPU gets it without anyone waiting for what the GPU is doing."""
     if device is not None and device.type == "cuda" and tensor.device.type == "cpu":
-        tensor = tensor.pin_memory()
-    return tensor.to(device, non_blocking=True)
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def rounding(dtype: torch.dtype) -> float:

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, detached, flat
+from winze.measure.centre import Features, Labels, detached, eigen, flat
 from winze.measure.class_means import ClassMeans
 from winze.measure.moments import Moments
 from winze.measure.value import CONSTANT, Value, missing
@@ -74,17 +74,24 @@ def neural_collapse_of(moments: Moments, weight: Float[Tensor, "class feature"] 
 
 
 def _within_over_between(moments: Moments, arms: Float64[Tensor, "class feature"]) -> float:
-    """Give tr(Σ_W Σ_B⁺)/C by what lies in the directions of the class means M, as matrices of one row a class.
-
-    M Mᵀ = U diag(s²) Uᵀ  makes it  Σ_k u_kᵀ M Σ_W Mᵀ u_k / s_k⁴
-    """
-    size, vectors = torch.linalg.eigh(arms @ arms.T)
-    kept = (size > 1e-10 * size[-1]) & (torch.arange(len(size), device=size.device) > 0)  # the arms sum to 0
-    v = arms.T @ (vectors[:, kept] / size[kept].sqrt())
+    """Give tr(Σ_W Σ_B⁺)/C by the singular values s_k and vectors v_k of the class means: Σ_k v_kᵀ Σ_W v_k / s_k²."""
+    size, v = _singular(arms, moments.name)
     between = (moments.class_means - moments.mean) @ v
     total = (v * (moments.scatter @ v)).sum(0)
     within = (total - (moments.counts[:, None] * between.square()).sum(0)).clamp(min=0) / moments.n
-    return float((within / size[kept]).sum())
+    return float((within / size).sum())
+
+
+def _singular(arms: Float64[Tensor, "class feature"], name: str) -> tuple[Tensor, Float64[Tensor, "feature direction"]]:
+    """Squared singular values that are not rounding, and right singular vectors, by the smaller of M Mᵀ and Mᵀ M.
+
+    Since the rows sum to 0, there is one direction fewer than there are classes.
+    """
+    by_class = arms.shape[0] <= arms.shape[1]
+    (size,), (vectors,) = eigen((arms @ arms.T if by_class else arms.T @ arms)[None], [name])
+    kept = size > 1e-10 * size[-1]
+    size, vectors = size[kept], vectors[:, kept]
+    return size, arms.T @ (vectors / size.sqrt()) if by_class else vectors
 
 
 def _duality(weight: Tensor, arms: Tensor, present: Tensor) -> Value:

@@ -33,7 +33,7 @@ def hsic1(k: Float[Tensor, "sample sample"], l: Float[Tensor, "sample sample"]) 
     return float(total / (n * (n - 3)))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=32)
 def _above(places: int, n: int, device: torch.device) -> Integer[Tensor, " pair"]:
     """Where the entries above the diagonals of n x n matrices, one after the other, lie in one row."""
     row, column = torch.triu_indices(n, n, 1, device=device)
@@ -85,6 +85,7 @@ class GramTable:
         self.diagonal: Float64[Tensor, "place sample"] = new.new_empty(places, n)
         self.noise: Float64[Tensor, " place"] = new
         self.broken: Float64[Tensor, " place"] = new.clone()
+        self.above: dict[int, Tensor] = {}  # by the number of places; a recording reads them, whatever a cache forgets
         self._whole = new.new_empty(0, n, n)
 
     def write(self, first: int, block: Block) -> None:
@@ -97,8 +98,9 @@ class GramTable:
         rounded = _is_wide(block) and _rounded_grams(block, grams)
         if not rounded:
             torch.bmm(block.centred, block.centred.mT, out=grams)
-        above = _above(len(block), self.n, self.device)
-        torch.index_select(grams.view(-1), 0, above, out=self.pairs[rows].view(-1))
+        if len(block) not in self.above:
+            self.above[len(block)] = _above(len(block), self.n, self.device)
+        torch.index_select(grams.view(-1), 0, self.above[len(block)], out=self.pairs[rows].view(-1))
         self.diagonal[rows] = grams.diagonal(dim1=1, dim2=2)
         self.noise[rows] = block.features[:, 0].double().square().sum(1)
         self.noise[rows] *= self.n * block.rounding**2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -18,11 +18,11 @@ from winze.measure.value import CONSTANT
 
 
 class Share(NamedTuple):
-    """What one batch adds to the sums of CKA; `tail` are each place's last samples, three of them."""
+    """What one batch adds to the sums of CKA; `read` is what a recording of it reads and has to keep."""
 
     hsic: Float64[Tensor, "place place"]
     facts: Float64[Tensor, "2 place"]
-    tail: list[Tensor]
+    read: list[Tensor]
 
 
 class CKA:
@@ -118,25 +118,25 @@ class CKA:
         else:
             self._held, self._tail = [], kept
             for table in self._tables:
-                self._sum(table, table.n)
+                self._add(*self._weighed(table, table.n))
         self.drop_batch()
         return self
 
     @detached
-    def share(self, blocks: Sequence[tuple[int, Block]]) -> Share:
+    def share(self, blocks: Iterable[tuple[int, Block]]) -> Share:
         """Give what one batch would add, without adding it; each block comes with the number of its first place.
 
         From batch to batch the same operations on other numbers, so that a GPU can record them.
         """
-        pieces = self._pieces(blocks[0][1].n)
-        tables = [GramTable(self.rows, end - start, blocks[0][1].device) for start, end in pieces]
-        tail: list[Tensor] = []
+        tables: list[GramTable] = []
         for first, block in blocks:
-            tail += block.features[:, 1 - LEAST :].clone().unbind()
+            pieces = self._pieces(block.n)
+            tables = tables or [GramTable(self.rows, end - start, block.device) for start, end in pieces]
             for table, (start, end) in zip(tables, pieces, strict=True):
                 table.write(first, block.part(start, end))
         hsics, facts = zip(*(self._weighed(table, table.n) for table in tables), strict=True)
-        return Share(torch.stack(hsics).sum(0), torch.stack(facts).sum(0), tail)
+        read = [index for table in tables for index in table.above.values()]
+        return Share(torch.stack(hsics).sum(0), torch.stack(facts).sum(0), read)
 
     @property
     def is_between_batches(self) -> bool:
@@ -144,17 +144,14 @@ class CKA:
         return not (self._fed or self._held)
 
     @detached
-    def add(self, share: Share, samples: int) -> CKA:
-        """Add a batch by what it gives."""
-        if samples < LEAST or len(share.tail) != self.rows or not self.is_between_batches:
-            raise ValueError(f"{samples} samples at {len(share.tail)} of {self.rows} places, or an open batch")
+    def add(self, share: Share, tail: Sequence[Tensor], samples: int) -> CKA:
+        """Add a batch by its share; `tail` are the last samples at each place, three of them."""
+        if samples < LEAST or len(tail) != self.rows or not self.is_between_batches:
+            raise ValueError(f"{samples} samples at {len(tail)} of {self.rows} places, or an open batch")
         self.n += samples
-        self._tail = share.tail
+        self._tables, self._tail = [], list(tail)
         self._add(share.hsic, share.facts)
         return self
-
-    def _sum(self, table: GramTable, weight: int) -> None:
-        self._add(*self._weighed(table, weight))
 
     def _weighed(self, table: GramTable, weight: int) -> tuple[Tensor, Tensor]:
         hsic, (scale, broken) = table.hsic(self.unbiased)
@@ -196,7 +193,7 @@ class CKA:
         last._open([LEAST], self._held[0].device)
         for index, (tail, held) in enumerate(zip(self._tail, self._held, strict=True)):
             last._tables[0].write(index, Block(torch.cat([tail[own - LEAST :], held])[None]))
-        last._sum(last._tables[0], own)
+        last._add(*last._weighed(last._tables[0], own))
         return last._hsic, last._facts
 
     def _corner(self, square: Tensor) -> Float64[Tensor, "place other"]:

@@ -19,14 +19,14 @@ Data = Any
 class Batch:
     """The arguments of one call of the network, and its labels; `offset` counts the samples before it.
 
-    `recorded`: a recording on a GPU has reduced its features already.
+    `reduced`: what can be made of its features at once has been made, where the forward may be recorded.
     """
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     labels: Tensor
     offset: int
-    recorded: bool = False
+    reduced: bool = False
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -61,30 +61,31 @@ def read_test(
     whole = bool(probes) and any(p.weight.shape[1] > reader.max_features for p in probes or ())
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
 
-    def few(first: int, block: Block) -> Block:
+    def thin(first: int, block: Block) -> Block:
         if not whole or block.width <= reader.max_features:
             return block
         places = [spot.place.index for spot in reader.spots[first : first + len(block)]]
         features = zip(block.features, places, strict=True)
-        return Block(torch.stack([sampled(rows, reader.max_features, index) for rows, index in features]))
+        return Block(torch.stack([sampled(each, reader.max_features, index) for each, index in features]))
 
     def take(first: int, block: Block, batch: Batch) -> None:
-        small = few(first, block)
+        some = thin(first, block)
         if table is not None:
-            table.add(first, small, marks(batch, block.device))
-        reduction.take(first, block, small, batch)
+            table.add(first, some, marks(batch, block.device))
+        reduction.take(first, block, some, batch)
         if batch.offset < keep:
-            for i, kept in enumerate(small.features[:, : keep - batch.offset].float().cpu(), first):
-                rows[i].append(kept)
+            kept = some.features[:, : keep - batch.offset].to("cpu", torch.float32, copy=True)
+            for i, each in enumerate(kept, first):
+                rows[i].append(each)
 
     def see(output: Any, samples: int) -> End:
         seen = last.see(output, samples)
-        decided = None if seen.logits is None else seen.logits.argmax(1)
+        choice = None if seen.logits is None else seen.logits.argmax(1)
         if seen.features is None or centres is None:
-            return End(seen, decided)
-        return End(seen, decided, nearest_mean(seen.features, centres))
+            return End(seen, choice)
+        return End(seen, choice, nearest_mean(seen.features, centres))
 
-    reduction = Reduction(cka, probes, widths, few, None if moments else names)  # moments tell of NaN themselves
+    reduction = Reduction(cka, probes, widths, thin, None if moments else names)  # moments tell of NaN themselves
     decided: list[Tensor] = []
     strays: list[Tensor] = []
     labels: list[Tensor] = []
@@ -92,16 +93,16 @@ def read_test(
     last = Classifier(reader.net, classes)
     with last.watching() if collapse else nullcontext():
         for batch, end, reduced in reader.run(
-            feed, take, f"{feed.name}: reading", whole=whole, see=see, reduce=reduction.recorded
+            feed, take, f"{feed.name}: reading", whole=whole, see=see, reduce=reduction.reduce
         ):
             labels.append(batch.labels)
             reduction.close(batch, reduced, marks)
             last.add(batch, end.seen)
-            if end.decided is not None:
+            if end.choice is not None:
                 outputs = end.seen.logits.shape[1]
-                decided.append(end.decided.clone())
+                decided.append(end.choice.clone())
             if end.nearest is not None:
-                strays.append(end.decided != end.nearest)
+                strays.append(end.choice != end.nearest)
     answers = torch.cat(labels)
     return Gathered(
         table.moments() if table is not None else [],
@@ -118,8 +119,8 @@ def read_test(
 
 
 class End(NamedTuple):
-    """What a batch leaves at the network's end: the class it decides for, and the class whose mean is nearest."""
+    """What a batch leaves at the network's end, the class it chooses, and the class whose mean is nearest."""
 
     seen: Seen
-    decided: Int64[Tensor, " sample"] | None
+    choice: Int64[Tensor, " sample"] | None
     nearest: Int64[Tensor, " sample"] | None = None

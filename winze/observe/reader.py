@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from winze.measure import Block
 from winze.observe.features import Pool, sampled
@@ -24,7 +25,7 @@ AT_ONCE = 1 << 20
 """Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""
 
 Take = Callable[[int, Block, Batch], None]
-Blocks = Sequence[tuple[int, Block]]
+Blocks = Iterable[tuple[int, Block]]
 """Features of neighbouring places of one width, each with the number of the first."""
 T = TypeVar("T")
 
@@ -52,13 +53,14 @@ class Reader:
         text: str,
         whole: bool = False,
         see: Callable[[Any, int], Any] = lambda output, samples: None,
-        reduce: Callable[[Blocks], Any] = lambda blocks: None,
+        reduce: Callable[[Blocks, int], Any] = lambda blocks, samples: None,
     ) -> Generator[tuple[Batch, Any, Any], None, None]:
         """Send the feed through the network, and give of each batch what `see(output, samples)` makes of its output.
 
         `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
-        each other and are equally wide, as many as are small together. Where the forward is recorded, so is what
-        `reduce` makes of all of them, which is given too; the next batch may overwrite features and what is given.
+        each other and are equally wide, as many as are small together. Where the forward may be recorded, so is what
+        `reduce(blocks, samples)` makes of all of them; it is given too, elsewhere None. The next batch may overwrite
+        features and what is given.
         """
         waiting = _Waiting(self, take)
         read: set[int] = set()
@@ -79,13 +81,13 @@ class Reader:
         def gathered(arguments: Arguments) -> tuple[list[tuple[int, Tensor]], Any, Any]:
             with waiting.gathering() as features:
                 seen = forward(arguments)
-            return features, seen, reduce([(first, Block(each)) for first, each in features])
+            return features, seen, reduce(((first, Block(each)) for first, each in features), len(waiting.batch))
 
         position = {spot.place.index: i for i, spot in enumerate(self.spots)}
         replay: Replay[Any] | None = None
         if self.recorded and feed.device is not None and is_worth_it(self.net, feed.device, len(feed)):
             replay = Replay(gathered, feed.device)
-        with recording(self.net, self.spots, hand, self.pool):
+        with recording(self.net, self.spots, hand, self.pool), closing(replay) if replay else nullcontext():
             for batch in self.track(feed, text, len(feed)):
                 waiting.begin(batch)
                 arguments = batch.args, batch.kwargs
@@ -94,9 +96,10 @@ class Reader:
                 found = replay(arguments) if replay is not None else None
                 if found is None:
                     yield batch, forward(arguments), None
-                    replay = None if waiting.given > SMALL else replay  # a recording would hold them all at once
+                    if waiting.given > SMALL or _elements(arguments) > SMALL:
+                        replay = None
                     continue
-                waiting.batch = replace(batch, recorded=True)
+                waiting.batch = replace(batch, reduced=True)
                 for first, each in found[0]:
                     waiting.give(first, each)
                 yield waiting.batch, *found[1:]
@@ -182,6 +185,10 @@ class _Waiting:
 
     def _name(self, place: int) -> str:
         return self.reader.spots[place].place.name
+
+
+def _elements(arguments: Arguments) -> int:
+    return sum(leaf.numel() for leaf in pytree.tree_leaves(arguments) if isinstance(leaf, Tensor))
 
 
 class OnceABatch(Generic[T]):

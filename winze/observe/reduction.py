@@ -1,8 +1,8 @@
-"""What CKA and probes make of a batch: block by block as its features come, or all at once within a recording."""
+"""What CKA and probes make of a batch: block by block as features come, or all at once where a GPU records it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -25,7 +25,7 @@ class Answered(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """What a recording gives of a batch: CKA's share, where it can, and what probes say."""
+    """What is made of a batch at once: CKA's share, where it can be, and what probes say."""
 
     share: Share | None
     answered: list[Answered]
@@ -34,7 +34,8 @@ class Reduced(NamedTuple):
 class Reduction:
     """Feeds CKA, and tells for each sample and place whether the probe is right.
 
-    `few` leaves those features that enter CKA, `widths` of them; probes read all. With `names`, NaN features raise.
+    `thin(first, block)` leaves those features that enter CKA, `widths` of them; probes read all. With `names`, NaN
+    features raise.
     """
 
     def __init__(
@@ -42,49 +43,65 @@ class Reduction:
         cka: CKA | None,
         probes: Sequence[Probe] | None,
         widths: Sequence[int],
-        few: Callable[[int, Block], Block],
+        thin: Callable[[int, Block], Block],
         names: Sequence[str] | None,
     ) -> None:
-        self.cka, self.probes, self.widths, self.few, self.names = cka, probes, widths, few, names
+        self.cka, self.probes, self.widths, self.thin, self.names = cka, probes, widths, thin, names
         self.correct: list[Bool[Tensor, "place sample"]] = []
         self._answered: list[Answered] = []
+        self._tail: dict[int, Tensor] = {}
 
-    def take(self, first: int, block: Block, few: Block, batch: Batch) -> None:
-        """Reduce a block of a batch and its `few` features, unless a recording has."""
-        if self.cka is not None and not (batch.recorded and self._shares(few.n) and self.cka.is_between_batches):
-            self.cka.block(first, few)
-        if self.probes is not None and not batch.recorded:
+    def reduce(self, blocks: Blocks, samples: int) -> Reduced:
+        """Reduce all blocks of a batch, by the same operations for each batch, and keep nothing."""
+        answered: list[Answered] = []
+        share = None
+        if self.cka is not None and self._shares(samples):
+            share = self.cka.share((first, self.thin(first, block)) for first, block in self._asked(blocks, answered))
+        else:
+            for _ in self._asked(blocks, answered):
+                pass
+        return Reduced(share, answered)
+
+    def _asked(self, blocks: Blocks, answered: list[Answered]) -> Iterator[tuple[int, Block]]:
+        """The same blocks, one at a time, once their probes have answered."""
+        for first, block in blocks:
+            if self.probes is not None:
+                answered.append(self._ask(first, block, self.probes))
+            yield first, block
+
+    def take(self, first: int, block: Block, thin: Block, batch: Batch) -> None:
+        """Take a block of a batch, and its features that enter CKA: only what `reduce` has left to do."""
+        if self.cka is not None:
+            if batch.reduced and self._shares(thin.n) and self.cka.is_between_batches:
+                self._tail |= enumerate(thin.features[:, 1 - LEAST :].unbind(), first)
+            else:
+                self.cka.block(first, thin)
+        if self.probes is not None and not batch.reduced:
             self._answered.append(self._ask(first, block, self.probes))
 
-    def recorded(self, blocks: Blocks) -> Reduced:
-        """Reduce all blocks of a batch, by the same operations for each batch, and keep nothing."""
-        share, probes = None, self.probes
-        if self.cka is not None and self._shares(blocks[0][1].n):
-            share = self.cka.share([(first, self.few(first, block)) for first, block in blocks])
-        return Reduced(share, [self._ask(first, block, probes) for first, block in blocks] if probes else [])
-
     def close(self, batch: Batch, reduced: Reduced | None, marks: Callable[[Batch, torch.device], Classes]) -> None:
-        """Count the batch, once all of it has been reduced."""
-        if reduced is not None:
-            self._answered += reduced.answered
-        if self.cka is not None and reduced is not None and reduced.share and self.cka.is_between_batches:
-            self.cka.add(reduced.share, len(batch))
-        elif self.cka is not None:
-            self.cka.close_batch()
-        if self._answered:
-            answers = _together(self._answered, self.names)
+        """Count the batch, once all of it has been taken."""
+        if self.cka is not None:
+            if reduced is not None and reduced.share is not None and self._tail:
+                self.cka.add(reduced.share, [self._tail[place] for place in sorted(self._tail)], len(batch))
+            else:
+                self.cka.close_batch()
+            self._tail.clear()
+        answered = self._answered if reduced is None else reduced.answered
+        if answered:
+            answers = _together(answered, self.names)
             self.correct.append(answers == marks(batch, answers.device).labels)
-            self._answered.clear()
+        self._answered.clear()
 
     def _shares(self, samples: int) -> bool:
-        """Whether CKA's share can be recorded: a GPU would wait for wide features, and few samples wait for others."""
+        """Whether CKA takes a batch by its share: a GPU would wait for wide features, few samples wait for others."""
         return samples >= LEAST and max(self.widths) < WIDE
 
     def _ask(self, first: int, block: Block, probes: Sequence[Probe]) -> Answered:
         return Answered(first, answers_at_once(probes[first : first + len(block)], block), block.broken)
 
 
-def _together(parts: list[Answered], names: Sequence[str] | None) -> Int64[Tensor, "place sample"]:
+def _together(parts: Sequence[Answered], names: Sequence[str] | None) -> Int64[Tensor, "place sample"]:
     """All blocks of a batch in the order of places; where names are given, NaN features raise."""
     home = parts[0].answers.device
     parts = sorted(parts, key=lambda part: part.first)
