@@ -19,7 +19,7 @@ from winze.recipes.temperature.looks import Looks
 from winze.recipes.temperature.quantities import QUANTITIES, Kappa, added_late, late_over_early
 from winze.recipes.temperature.settings import TEMPERATURES, arms_of
 from winze.recipes.temperature.training import TABLE, recipe
-from winze.train import DivergedError
+from winze.train import DivergedError, Hardware
 from winze.train.fit import History
 
 SMOKE = recipe.config("smoke", "mlp8_t10")
@@ -103,6 +103,13 @@ def test_the_rate_is_the_one_with_the_lowest_loss_after_a_short_trial(losses, be
 def test_a_single_factor_needs_no_trial(tmp_path, monkeypatch):
     monkeypatch.setattr(heated, "train", None)
     assert best_factor(replace(SMOKE, factors=(7.0,)), Bench(tmp_path)) == 7
+
+
+def test_trials_are_not_compiled(tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.compile", lambda net: pytest.fail("a trial takes less time than that"))
+    bench = Bench(tmp_path, hardware=Hardware("cpu", compile=True))
+    assert best_factor(replace(SMOKE, factors=(1.0, 2.0)), bench) in (1, 2)
+    assert bench.hardware.compile
 
 
 def test_divergence_is_a_reading_and_its_claims_say_why(tmp_path, read):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,15 @@ class Bench:
     def device(self) -> torch.device:
         """Where this run's networks learn."""
         return device_of(self.hardware)
+
+    @contextmanager
+    def briefly(self) -> Iterator[None]:
+        """While open, networks are not compiled: trainings of few steps end before that pays."""
+        whole, self.hardware = self.hardware, replace(self.hardware, compile=False)
+        try:
+            yield
+        finally:
+            self.hardware = whole
 
     def train(
         self,

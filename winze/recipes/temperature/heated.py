@@ -79,7 +79,8 @@ def best_factor(config: Heated, bench: Bench) -> float:
             config.training, epochs=config.trial, schedule="constant", milestones=(), evaluate_every=config.trial
         )
         try:
-            tried = _train(replace(config, training=short), bench, factor, f"try-{number}")
+            with bench.briefly():
+                tried = _train(replace(config, training=short), bench, factor, f"try-{number}")
             losses[factor] = tried.history.losses[-1]
         except DivergedError as error:
             losses[factor], why = math.inf, error
