@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # must come before the first import of winze, which happens in the test files: shapes in types are then checked; not in
@@ -15,6 +16,9 @@ ROOMS = [
     f"winze.{path.stem}" for path in Path(__file__).parents[1].joinpath("winze").glob("[a-z]*") if path.stem != "shape"
 ]
 install_import_hook(ROOMS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+
+settings.register_profile("untimed", deadline=None)  # a machine may be busy
+settings.load_profile("untimed")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)

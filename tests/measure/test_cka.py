@@ -115,7 +115,7 @@ def test_asking_in_the_middle_of_the_stream_changes_nothing() -> None:
     torch.testing.assert_close(asked.matrix(), gathered(xs, [50, 53]).matrix())
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(sizes=st.lists(st.integers(0, 9), min_size=1, max_size=6), at=st.integers(0, 6))
 def test_samples_that_come_one_by_one_join_the_next_batch(sizes: list[int], at: int) -> None:
     n = sum(sizes)
@@ -141,7 +141,7 @@ def test_samples_that_come_one_by_one_join_the_next_batch(sizes: list[int], at: 
     assert bool(torch.isfinite(halves.matrix()).all())
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(at=st.integers(0, 5))
 def test_two_halves_merged_equal_the_whole(at: int) -> None:
     xs, sizes = places(100), [20, 20, 20, 20, 20]

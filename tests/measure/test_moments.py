@@ -17,7 +17,7 @@ def same(a: Moments, b: Moments, relative: float = 1e-9) -> None:
         torch.testing.assert_close(getattr(a, part), getattr(b, part), rtol=relative, atol=relative)
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(
     cuts=st.lists(st.integers(0, 60), max_size=5),
     offset=st.sampled_from([0.0, 100.0]),

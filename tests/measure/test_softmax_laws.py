@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from winze.measure import aligned_norm, alignment, column_softmax, singular_gap, singular_gap_bound
 
-quick = settings(max_examples=40, deadline=None, derandomize=True)
+quick = settings(max_examples=40, derandomize=True)
 seeds = st.integers(0, 10**6)
 sizes = st.integers(2, 20)
 scales = st.floats(-2, 4).map(lambda exponent: 10**exponent)

@@ -272,13 +272,13 @@ def check_same(net: nn.Module, *inputs: Tensor) -> None:
         assert not unequal, f"results {unequal} differ in {'train' if training else 'eval'} mode"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(case=BOTH)
 def test_all_planted_shortcuts_are_found_and_no_decoy_is(case: Case) -> None:
     assert found_in(case.net, *case.example) == case.planted
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(case=BOTH.filter(lambda case: bool(case.planted)))
 def test_the_captured_path_of_a_random_network_is_bit_identical(case: Case) -> None:
     check_same(case.net, *case.example)

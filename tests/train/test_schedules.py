@@ -33,7 +33,7 @@ def test_the_warm_up_is_a_straight_line_and_the_cosine_is_timms():
         assert ours(7 * epoch + 3) == pytest.approx(optimizer.param_groups[0]["lr"])
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(epochs=st.integers(1, 12), steps=st.integers(1, 7), warmup=st.floats(0, 1), low=st.floats(0, 0.1))
 def test_the_cosine_never_leaves_its_bounds(epochs, steps, warmup, low):
     training = Training(epochs, lr=0.1, schedule="cosine", warmup=warmup * epochs, min_lr=low)
