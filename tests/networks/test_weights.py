@@ -70,10 +70,11 @@ def test_a_pickle_with_code_is_refused_and_its_code_does_not_run(fresh, tmp_path
     assert not Path("evil_was_here").exists()
 
 
-def test_a_bare_pickle_with_code_is_refused_and_its_code_does_not_run(fresh, tmp_path, monkeypatch):
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_a_bare_pickle_with_code_is_refused_and_its_code_does_not_run(protocol, fresh, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("w.pkl").write_bytes(pickle.dumps(Evil()))
-    with pytest.raises(NetworkError, match=r"w\.pkl is"):
+    Path("w.pkl").write_bytes(pickle.dumps({"weight": Evil()}, protocol))
+    with pytest.raises(NetworkError, match=r"w\.pkl is refused: it is a pickle with code in it \(posix.mkdir\)"):
         load_weights(fresh, "w.pkl")
     assert not Path("evil_was_here").exists()
 

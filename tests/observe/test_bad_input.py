@@ -100,12 +100,6 @@ def test_broken_features_of_other_data_raise_with_the_place():
         winze.scan(mlp(), GOOD, GOOD, {"textures": (GOOD, spoiled(float("nan")))}, places=LAYERS)
 
 
-def test_broken_features_leave_no_similarity_but_a_reason():
-    scan = winze.scan(mlp(), None, spoiled(float("nan")), places=LAYERS, measures=["cka"])
-    assert np.isnan(scan.cka).all()
-    assert all("3 of 40 samples hold NaN" in note for note in scan.readings.conventions["cka_notes"])
-
-
 def test_broken_features_from_one_layer_on_name_that_layer():
     net = mlp()
     with torch.no_grad():
@@ -182,3 +176,31 @@ def test_a_folder_that_holds_no_scan_is_refused(tmp_path):
 def test_a_network_without_places_says_what_to_do():
     with pytest.raises(ValueError, match="places="):
         winze.scan(nn.Flatten(), GOOD, GOOD)
+
+
+def test_other_data_of_the_datas_own_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="'data', which is the name of the data itself"):
+        winze.scan(mlp(), GOOD, GOOD, ood={"data": (GOOD, GOOD)})
+    assert winze.scan(mlp(), GOOD, GOOD, name="own", ood={"data": (GOOD, GOOD)}, places=LAYERS).curve("probe").size == 3
+
+
+def test_features_without_numbers_are_named_where_only_cka_is_read() -> None:
+    with pytest.raises(ValueError, match=r"place '1': 3 of 40 samples hold NaN"):
+        winze.scan(mlp(), None, spoiled(float("nan")), measures=["cka"], places=LAYERS)
+
+
+def test_outputs_without_numbers_are_no_choice_of_a_class() -> None:
+    class Lost(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x: Tensor) -> Tensor:
+            out = self.net(x)
+            return torch.where(x[:, :1] > 0, out, torch.nan)
+
+    lost = int((GOOD[0][:, 0] <= 0).sum())
+    assert 0 < lost < 40
+    (row,) = winze.scan(Lost(), GOOD, GOOD).readings.select(measure="accuracy").rows
+    assert np.isnan(row.value)
+    assert f"NaN for {lost} of 40 samples" in row.note

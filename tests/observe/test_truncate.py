@@ -1,6 +1,7 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -363,6 +364,40 @@ def test_a_network_without_a_name_cannot_be_saved(cnn, tmp_path):
     with pytest.raises(ValueError, match="network="):
         winze.save(winze.truncate(net, scan, at=1, measure=False), tmp_path / "small.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("how", ["rewired", "with options"])
+def test_a_network_that_its_name_does_not_build_is_not_built_by_its_name(how, tmp_path):
+    torch.manual_seed(1)
+    options = {"act_layer": nn.SiLU} if how == "with options" else {}
+    net = lively(timm.create_model("test_resnet", num_classes=3, **options))
+    if how == "rewired":
+        winze.rewire(net, winze.DecayedIdentity(alpha_min=0.2))
+    test = images(20, size=32)
+    scan = winze.scan(net, images(40, size=32, seed=1), test, measures=["probe"])
+    small = winze.truncate(net, scan, at=3, measure=False)
+    file = winze.save(small, tmp_path / "small.safetensors")
+    with pytest.raises(ValueError, match=r"rewired or made with options: pass net="):
+        winze.load(file)
+    torch.testing.assert_close(winze.load(file, net=net)(test[0]), small(test[0]))
+
+
+def test_a_cut_of_a_network_with_other_inputs_is_not_saved_in_vain(tmp_path, monkeypatch):
+    net = nn.Sequential(nn.Embedding(9, 6), nn.Flatten(), nn.Linear(24, 5), nn.ReLU(), nn.Linear(5, 3))
+    x, y = torch.randint(9, (60, 4)), torch.arange(60) % 3
+    scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
+    small = winze.truncate(net, scan, at="3", example=x[:2], network="mine.py:make", measure=False)
+    monkeypatch.setattr("winze.observe.files._build", lambda spec: copy.deepcopy(net))
+    with pytest.raises(ValueError, match="one input of floating numbers"):
+        winze.save(small, tmp_path / "small.safetensors")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_slower_cut_says_so(cnn):
+    net, scan, _ = cnn
+    cut = winze.truncate(net, scan, at=1).cut
+    assert "1.5x faster" in str(replace(cut, seconds=2.0, seconds_before=3.0))
+    assert "2.0x slower" in str(replace(cut, seconds=2.0, seconds_before=1.0))
 
 
 def test_a_file_that_is_not_safetensors_is_refused(tmp_path):

@@ -130,3 +130,9 @@ def test_the_summary_agrees_with_the_probe_curve() -> None:
         first = next(i for i, value in enumerate(probe) if value >= 0.95 * probe[-1] - 1e-9)
         said = summary(scan(probe=probe, ood={}, accuracy=None, samples=1000))[0]
         assert said.startswith(f"Extractor: layers 1-{first + 1} of 12" if first else "Extractor: layer 1 of 12")
+
+
+def test_a_network_far_below_its_probes_is_not_taken_at_its_word() -> None:
+    assert not any("mean other labels" in said for said in summary(scan(probe=[0.5, 0.8, 0.9], accuracy=0.7)))
+    said = summary(scan(probe=[0.5, 0.8, 0.9], accuracy=0.1))
+    assert any(sentence.startswith("Its last layer's probe has 90 %") for sentence in said)

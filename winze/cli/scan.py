@@ -61,7 +61,7 @@ class Scan:
     keep: bool = True
     """keep a copy of the weights in the folder, so that `winze truncate` needs nothing else"""
     seed: int = 0
-    """seed of random weights and random features"""
+    """seed of random weights"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
     """read the data in shards: in so many processes, or on each GPU or machine of the cluster with --on ray"""
     on: Literal["ray"] | None = None

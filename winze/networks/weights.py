@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import pickle
+import pickletools
 import re
+import warnings
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -64,17 +67,34 @@ def _torch(path: Path) -> Any:
     if _is_script(path):
         raise NetworkError(f"{path} is a TorchScript archive, which holds code: save net.state_dict() instead")
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong with a file is said below
+            return torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|unrecognized function|Unsupported class) (\S+)", str(error))
-        if named is None:
+        called = named[1] if named is not None else _called(path)
+        if not called:
             raise NetworkError(f"{path} is damaged or not a checkpoint: {_first_sentence(error)}") from error
         raise NetworkError(
-            f"{path} is refused: it is a pickle with code in it ({named[1]}), which loading would run; "
+            f"{path} is refused: it is a pickle with code in it ({called}), which loading would run; "
             "save only the tensors, torch.save(net.state_dict(), file) or safetensors"
         ) from error
     except Exception as error:  # zip and pickle readers raise anything on a damaged file
         raise NetworkError(f"{path} is damaged or not a checkpoint: {_first_sentence(error)}") from error
+
+
+def _called(path: Path) -> str:
+    """What a plain pickle would call; empty where it calls nothing or is none."""
+    words: list[str] = []
+    with suppress(Exception), path.open("rb") as file:  # of a damaged file nothing can be said
+        for step, argument, _ in pickletools.genops(file):
+            if step.name in ("GLOBAL", "INST"):
+                return str(argument).replace(" ", ".")
+            if step.name == "STACK_GLOBAL":
+                return ".".join(words[-2:])
+            if isinstance(argument, str):
+                words.append(argument)
+    return ""
 
 
 def _is_script(path: Path) -> bool:

@@ -30,7 +30,7 @@ def _plane(features: Tensor, method: str) -> np.ndarray:
         try:
             from umap import UMAP  # type: ignore[import-not-found,unused-ignore]
         except ImportError as error:
-            raise ValueError('embed="umap" needs the extra: pip install "winze[embed]"') from error
+            raise ValueError('embed="umap" needs another package: pip install umap-learn') from error
         return np.asarray(UMAP(random_state=0).fit_transform(narrow), dtype=np.float32)
     from sklearn.manifold import TSNE
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -35,11 +36,33 @@ def save(net: Truncated, file: str | Path) -> Path:
         raise ValueError("a head of your own cannot be built again from a file: save net.state_dict() instead")
     state = {key: value.contiguous() for key, value in net.state_dict().items()}
     head = list(net.head.linear.weight.shape) if isinstance(net.head, Reading) else None
-    metadata = {KEY: json.dumps({**net.spec, "head": head, "version": 1})}
+    spec = {**net.spec, "head": head, "version": 1}
+    metadata = {KEY: json.dumps(spec | {"alike": _is_built_again(spec, net)})}
     partial = path.with_name(path.name + ".partial")
     save_file(state, str(partial), metadata)
     partial.replace(path)
     return path
+
+
+def _is_built_again(spec: dict[str, Any], net: Truncated) -> bool:
+    """Whether its name builds this very network, which rules and options beside the name change; True if unknown."""
+    try:
+        whole = _build(spec)
+    except Exception:  # a file that is elsewhere, say: whoever loads it will see
+        return True
+    try:
+        again, own = _rebuilt(spec, whole), deepcopy(net).cpu().eval()
+    except Exception as error:
+        raise ValueError(
+            f"this cut cannot be built again from a file, which knows one input of floating numbers: {error}; "
+            "save its state_dict() instead"
+        ) from error
+    with suppress(RuntimeError), torch.no_grad():  # weights of other names or shapes
+        again.load_state_dict(own.state_dict(), assign=True)
+        dtype = next((p.dtype for p in own.parameters() if p.is_floating_point()), torch.float32)
+        noise = torch.randn(spec["example"], generator=torch.Generator().manual_seed(0)).to(dtype)
+        return torch.allclose(again.eval()(noise), own(noise), rtol=1e-2, atol=1e-3, equal_nan=True)
+    return False
 
 
 def pack(net: nn.Module, network: str | Mapping[str, Any]) -> bytes:
@@ -70,6 +93,11 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
     if told is None:
         raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
     spec = json.loads(told)
+    if net is None and not spec.get("alike", True):
+        raise ValueError(
+            f"{path}: {spec['network']!r} alone does not build this network, which was rewired or made with options: "
+            "pass net=, made as it was"
+        )
     whole = deepcopy(net) if net is not None else _build(spec)
     loaded = _rebuilt(spec, whole) if "place" in spec else whole
     loaded.load_state_dict(state, assign=True)  # in the precision of the file

@@ -18,13 +18,16 @@ from winze.observe.feed import Batch, Feed
 from winze.observe.reader import OnceABatch, Reader
 from winze.observe.reduction import Reduction
 
+NONE = -1
+
 
 @dataclass
 class Gathered:
     """What one pass over the test split gave.
 
     `means` are the class means of what goes into the network's last layer, `layer`, and `strays` tells of each sample
-    whether that layer takes it for another class than the nearest mean of the train data does.
+    whether that layer takes it for another class than the nearest mean of the train data does. Of `broken` samples
+    the network's output holds NaN.
     """
 
     moments: list[Moments]
@@ -37,6 +40,7 @@ class Gathered:
     layer: str | None = None
     means: ClassMeans | None = None
     strays: Tensor | None = None
+    broken: Tensor | None = None
 
 
 def read_test(
@@ -80,13 +84,13 @@ def read_test(
 
     def see(output: Any, samples: int) -> End:
         seen = last.see(output, samples)
-        choice = None if seen.logits is None else seen.logits.argmax(1)
+        choice = None if seen.logits is None else seen.logits.argmax(1).masked_fill_(seen.logits.isnan().any(1), NONE)
         if seen.features is None or centres is None:
             return End(seen, choice)
         return End(seen, choice, nearest_mean(seen.features, centres))
 
     reduction = Reduction(cka, probes, widths, thin, None if moments else names)  # moments tell of NaN themselves
-    decided: list[Tensor] = []
+    decided: list[Tensor] = []  # NONE, where the output is no number
     strays: list[Tensor] = []
     labels: list[Tensor] = []
     outputs = 0
@@ -115,6 +119,7 @@ def read_test(
         last.name,
         last.means,
         torch.cat(strays).cpu() if strays else None,
+        torch.cat(decided).cpu() == NONE if decided else None,
     )
 
 

@@ -70,6 +70,8 @@ def scan(
     if batch < 1 or max_features < 1:
         raise ValueError(f"batch and max_features must be at least 1, got {batch} and {max_features}")
     wanted = _checked(measures, probe, train)
+    if name in (ood or {}):
+        raise ValueError(f"ood= has {name!r}, which is the name of the data itself: call one of them otherwise")
     began = time.perf_counter()
     track = _tracker(progress)
     with _placed(net, device) as where:

@@ -59,7 +59,11 @@ class Store:
         """What belongs to all places together: CKA, and the pictures."""
         if result.cka is not None:
             self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
-            self.readings.conventions["cka_notes"] = result.cka.notes()
+            notes = result.cka.notes()
+            for spot, note in zip(spots, notes, strict=True):
+                if "NaN" in note:
+                    raise ValueError(f"place {spot.place.name!r}: {note}")
+            self.readings.conventions["cka_notes"] = notes
         if method is not None and result.kept:
             points = embed_places([spot.place.index for spot in spots], result.kept, method)
             self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})
@@ -76,6 +80,8 @@ class Store:
             note = f"the network has {result.logits} outputs, the data {classes} classes"
         elif renumbered:
             note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
+        elif result.broken is not None and bool(result.broken.any()):
+            note = f"the network's output holds NaN for {int(result.broken.sum())} of {n} samples"
         if "collapse" in self.wanted:
             for measure, value in self._last_layer(net, result, note).items():
                 self.readings.add(measure, value, place=result.layer or "", note=value.note, **where)

@@ -34,10 +34,12 @@ class Cut:
 
     def __str__(self) -> str:
         kept = self.accuracy / self.accuracy_before if self.accuracy_before else float("nan")
+        speed = self.seconds_before / self.seconds
+        faster = f"{speed:.1f}x faster" if speed >= 1 else f"{1 / speed:.1f}x slower"
         return (
             f"Cut after layer {self.place.index + 1} of {self.place.total}, `{self.place.name}`: {kept:.1%} of the "
             f"accuracy ({self.accuracy:.4f} of {self.accuracy_before:.4f}), "
-            f"{self.seconds_before / self.seconds:.1f}x faster, {self.parameters / self.parameters_before:.0%} of the "
+            f"{faster}, {self.parameters / self.parameters_before:.0%} of the "
             f"parameters, {self.flops / self.flops_before if self.flops_before else float('nan'):.0%} of the operations"
         )
 

@@ -14,6 +14,7 @@ from winze.report import facts
 from winze.report.names import layer, number, percent, points
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
+FAR = 0.3  # above the network's accuracy a last probe says that its outputs mean something else
 
 
 def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
@@ -37,6 +38,12 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
     if row is not None and not isfinite(row.value):
         why = f" ({row.note})" if row.note else ""
         said = [f"The network's own accuracy could not be read{why}; the last layer's probe stands in for it."]
+    last = facts.column(readings, "probe")[-1] if facts.has(readings, "probe") else float("nan")
+    if row is not None and last > row.value + FAR:
+        said = [
+            f"Its last layer's probe has {percent(float(last))}: if the network has learnt this data, its outputs mean "
+            "other labels, and nothing here is to be compared with its own accuracy."
+        ]
     if tunnel.start is None:
         curve = facts.column(readings, "probe")
         best = "" if not facts.has(readings, "probe") else _best(readings, curve)
