@@ -132,6 +132,7 @@ def test_equal_reasons_are_told_once(toy, capsys):
         (["tunnel/main", "--scale", "smoke", "--arms", "vgg19"], "does not run arm 'vgg19' at scale smoke"),
         (["tunnel/main", "--scale", "smoke", "--seeds", "0,x"], "--seeds are whole numbers"),
         (["tunnel/main", "--scale", "smoke", "--seeds", ","], "--seeds are whole numbers"),
+        (["tunnel/main", "--scale", "smoke", "--arms", ""], "--arms are names such as mlp4, mlp8"),
         (["tunnel/main", "--scale", "smoke", "--jobs", "0"], "at least 1, got 0"),
         (["tunnel/main", "--scale", "smoke", "--accelerator", "cuda"], "no GPU"),
         (["tunnel/main", "--scale", "smoke", "--devices", "2"], "torchrun --nproc-per-node 2"),

@@ -386,6 +386,8 @@ def test_a_cut_of_a_network_with_other_inputs_is_not_saved_in_vain(tmp_path, mon
     net = nn.Sequential(nn.Embedding(9, 6), nn.Flatten(), nn.Linear(24, 5), nn.ReLU(), nn.Linear(5, 3))
     x, y = torch.randint(9, (60, 4)), torch.arange(60) % 3
     scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
+    with pytest.raises(ValueError, match="pass example="):
+        winze.truncate(net, scan, at="3", measure=False)
     small = winze.truncate(net, scan, at="3", example=x[:2], network="mine.py:make", measure=False)
     monkeypatch.setattr("winze.observe.files._build", lambda spec: copy.deepcopy(net))
     with pytest.raises(ValueError, match="one input of floating numbers"):

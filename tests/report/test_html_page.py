@@ -11,6 +11,7 @@ from synthetic import scan, watched
 
 from winze.readings import Readings, ReadingsError
 from winze.report import write
+from winze.report.tables import conventions_table
 
 NAN = float("nan")
 
@@ -145,3 +146,13 @@ def test_static_figures_lie_beside_the_page(tmp_path: Path) -> None:
 
 def test_the_page_is_the_same_each_time(tmp_path: Path) -> None:
     assert made(tmp_path, net=scan()) == made(tmp_path, net=scan())
+
+
+def test_conventions_that_say_nothing_are_left_out() -> None:
+    readings = scan()
+    readings.conventions |= {"cka_notes": ["", "", ""], "layouts": [[1, 1]], "pool": "mean", "spec": None}
+    page = conventions_table({"one": readings})
+    assert "pool" in page
+    assert "spec" in page
+    assert "cka_notes" not in page
+    assert "layouts" not in page

@@ -57,7 +57,10 @@ class Run:
         from winze.train import Hardware
 
         chosen = recipe(self.recipe)
-        jobs = chosen.jobs(self.scale, _names(self.arms), _numbers(self.seeds))
+        arms = _names(self.arms)
+        if arms == []:
+            raise ValueError(f"--arms are names such as {', '.join(chosen.arms_at(self.scale)[:2])}, not {self.arms!r}")
+        jobs = chosen.jobs(self.scale, arms, _numbers(self.seeds))
         hardware = Hardware(
             self.accelerator, self.devices, self.strategy, compile=self.compile, deterministic=self.deterministic
         )

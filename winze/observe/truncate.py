@@ -104,7 +104,12 @@ def truncate(
     given = example if example is not None else _noise(net, scan)
     sample = accepted(net, given, lambda example: example)
     batch = sample.kwargs or sample.args
-    spot = _spot(net, scan, place, batch)
+    try:
+        spot = _spot(net, scan, place, batch)
+    except (TypeError, RuntimeError, IndexError) as error:
+        if example is not None:
+            raise
+        raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
     body = prefix(net, spot, sample)
     spec = _spec(net, scan, spot, network)
     top = _head(scan, spot, head)

@@ -120,9 +120,10 @@ def transfer_table(readings: Readings, caption: str) -> str:
 
 
 def conventions_table(scans: Mapping[str, Readings]) -> str:
-    """The conventions the numbers rest on, one column a scan."""
-    keys = dict.fromkeys(key for one in scans.values() for key in one.conventions)
+    """The conventions the numbers rest on, one column a scan; those that say nothing are left out."""
+    keys = dict.fromkeys(key for one in scans.values() for key in one.conventions if key != "layouts")
     rows = [[key, *(_words(one.conventions.get(key)) for one in scans.values())] for key in keys]
+    rows = [row for row in rows if any(word.strip(" ,") for word in row[1:])]
     heads = ["convention", *scans] if len(scans) > 1 else ["convention", "value"]
     return table("What the numbers rest on", heads, rows, kind="words")
 
