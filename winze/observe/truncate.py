@@ -107,7 +107,7 @@ def truncate(
     try:
         spot = _spot(net, scan, place, batch)
     except (TypeError, RuntimeError, IndexError) as error:
-        if example is not None:
+        if example is not None or isinstance(error, CutError):
             raise
         raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
     body = prefix(net, spot, sample)
