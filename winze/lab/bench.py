@@ -59,8 +59,8 @@ class Bench:
         return device_of(self.hardware)
 
     @contextmanager
-    def briefly(self) -> Iterator[None]:
-        """While open, networks are not compiled: trainings of few steps end before that pays."""
+    def uncompiled(self) -> Iterator[None]:
+        """While open, networks are not compiled, as for trainings of few steps, which end before that pays."""
         whole, self.hardware = self.hardware, replace(self.hardware, compile=False)
         try:
             yield

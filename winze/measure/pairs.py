@@ -211,6 +211,12 @@ class CKA:
         cka = (hsic / size[:, None] / size).diagonal_scatter(size / size)
         return self._corner(cka)
 
+    def check(self, names: Sequence[str]) -> None:
+        """Raise where features of a place held NaN or inf."""
+        for name, broken in zip(names, self._whole()[1][1].tolist(), strict=True):
+            if broken:
+                raise ValueError(f"{name}: {int(broken)} of {self.n} samples hold NaN or inf")
+
     def notes(self) -> list[str]:
         """Say for each place why it has no CKA; empty where it has."""
         words = []

@@ -16,6 +16,7 @@ from winze.depth import Place
 from winze.observe.features import Layout
 from winze.observe.places import Spot
 from winze.observe.prefix import prefix
+from winze.observe.replay import alike
 from winze.observe.truncate import Reading, Truncated
 from winze.shape.example import Example
 
@@ -46,22 +47,24 @@ def save(net: Truncated, file: str | Path) -> Path:
 
 def _is_built_again(spec: dict[str, Any], net: Truncated) -> bool:
     """Whether its name builds this very network, which rules and options beside the name change; True if unknown."""
-    try:
-        whole = _build(spec)
-    except Exception:  # a file that is elsewhere, say: whoever loads it will see
-        return True
-    try:
-        again, own = _rebuilt(spec, whole), deepcopy(net).cpu().eval()
-    except Exception as error:
-        raise ValueError(
-            f"this cut cannot be built again from a file, which knows one input of floating numbers: {error}; "
-            "save its state_dict() instead"
-        ) from error
-    with suppress(RuntimeError), torch.no_grad():  # weights of other names or shapes
-        again.load_state_dict(own.state_dict(), assign=True)
-        dtype = next((p.dtype for p in own.parameters() if p.is_floating_point()), torch.float32)
-        noise = torch.randn(spec["example"], generator=torch.Generator().manual_seed(0)).to(dtype)
-        return torch.allclose(again.eval()(noise), own(noise), rtol=1e-2, atol=1e-3, equal_nan=True)
+    own = deepcopy(net).cpu().eval()
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # building draws weights
+        try:
+            noise = torch.randn(spec["example"], dtype=_dtype(own))
+            expected = own(noise)
+        except Exception as error:
+            raise ValueError(
+                f"a file can tell of one input of floating numbers, which this cut does not take ({error}): save its "
+                "state_dict() instead"
+            ) from error
+        try:
+            whole = _build(spec)
+        except Exception:  # a file that is elsewhere, say: whoever loads it will see
+            return True
+        with suppress(Exception):  # a network of other parts
+            again = _rebuilt(spec, whole)
+            again.load_state_dict(own.state_dict(), assign=True)
+            return alike(again.eval()(noise), expected)
     return False
 
 
@@ -111,13 +114,16 @@ def _build(spec: dict[str, Any]) -> nn.Module:
 
 
 def _rebuilt(spec: dict[str, Any], net: nn.Module) -> Truncated:
-    dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
     layout = Layout(**spec["layout"])
     place = Place(spec["index"], spec["total"], spec["place"])
     spot = Spot(place, net.get_submodule(spec["place"]), 0, spec["output"], layout)
-    body = prefix(net, spot, Example(torch.zeros(spec["example"], dtype=dtype)))
+    body = prefix(net, spot, Example(torch.zeros(spec["example"], dtype=_dtype(net))))
     head: nn.Module = nn.Identity()
     if spec["head"] is not None:
         classes, features = spec["head"]
         head = Reading(classes, features, layout, spec["pool"], place.index, spec["most"], spec["output"])
     return Truncated(body, head, None, spec)
+
+
+def _dtype(net: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)

@@ -22,12 +22,9 @@ def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> boo
     On NVIDIA's GPUs and on x86 processors most convolutions are, whatever the weights lie like (docs/scan.md). Feature
     maps that are flattened would have to be turned again at every place, and are left as they come.
     """
-    x86 = device.type == "cpu" and platform.machine().lower() in ("x86_64", "amd64")
-    return (
-        (x86 or device.type == "cuda")
-        and pool != "flatten"
-        and any(isinstance(module, nn.Conv2d) for module in net.modules())
-    )
+    x86 = platform.machine().lower() in ("x86_64", "amd64")
+    known = device.type == "cuda" or (device.type == "cpu" and x86)
+    return known and pool != "flatten" and any(isinstance(module, nn.Conv2d) for module in net.modules())
 
 
 def by_pixel(arguments: T) -> T:

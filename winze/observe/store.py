@@ -58,12 +58,9 @@ class Store:
     def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
         """What belongs to all places together: CKA, and the pictures."""
         if result.cka is not None:
+            result.cka.check([f"place {spot.place.name!r}" for spot in spots])
             self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
-            notes = result.cka.notes()
-            for spot, note in zip(spots, notes, strict=True):
-                if "NaN" in note:
-                    raise ValueError(f"place {spot.place.name!r}: {note}")
-            self.readings.conventions["cka_notes"] = notes
+            self.readings.conventions["cka_notes"] = result.cka.notes()
         if method is not None and result.kept:
             points = embed_places([spot.place.index for spot in spots], result.kept, method)
             self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})

@@ -15,6 +15,7 @@ from winze.observe.features import Layout, Pool, pooled, sampled
 from winze.observe.places import Spot, find_spots
 from winze.observe.prefix import CutError, prefix
 from winze.observe.result import Scan
+from winze.report.names import speed
 from winze.shape.example import Example, accepted
 
 
@@ -34,12 +35,10 @@ class Cut:
 
     def __str__(self) -> str:
         kept = self.accuracy / self.accuracy_before if self.accuracy_before else float("nan")
-        speed = self.seconds_before / self.seconds
-        faster = f"{speed:.1f}x faster" if speed >= 1 else f"{1 / speed:.1f}x slower"
         return (
             f"Cut after layer {self.place.index + 1} of {self.place.total}, `{self.place.name}`: {kept:.1%} of the "
             f"accuracy ({self.accuracy:.4f} of {self.accuracy_before:.4f}), "
-            f"{faster}, {self.parameters / self.parameters_before:.0%} of the "
+            f"{speed(self.seconds / self.seconds_before)}, {self.parameters / self.parameters_before:.0%} of the "
             f"parameters, {self.flops / self.flops_before if self.flops_before else float('nan'):.0%} of the operations"
         )
 

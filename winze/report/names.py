@@ -48,6 +48,13 @@ def data_name(name: str) -> str:
     return f"{whole}, {count} classes" if count > 4 and "-" not in classes else name
 
 
+def speed(share: float) -> str:
+    """How much faster, from the share of the time that is left; within 5 % is as fast."""
+    if share > 1.05:
+        return f"{share:.1f}x slower" if share >= 1.1 else f"{100 * (share - 1):.0f} % slower"
+    return f"{1 / share:.1f}x faster" if share < 0.95 else "as fast"
+
+
 def number(value: float) -> str:
     """Four significant digits at most, thousands apart; a gap is a dash."""
     if math.isnan(value):

@@ -11,7 +11,7 @@ from winze.depth import Place
 from winze.measure import Tunnel, best_place
 from winze.readings import Readings
 from winze.report import facts
-from winze.report.names import layer, number, percent, points
+from winze.report.names import layer, number, percent, points, speed
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 FAR = 0.3  # above the network's accuracy a last probe says that its outputs mean something else
@@ -38,14 +38,13 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
     if row is not None and not isfinite(row.value):
         why = f" ({row.note})" if row.note else ""
         said = [f"The network's own accuracy could not be read{why}; the last layer's probe stands in for it."]
-    last = facts.column(readings, "probe")[-1] if facts.has(readings, "probe") else float("nan")
-    if row is not None and last > row.value + FAR:
+    curve = facts.column(readings, "probe")
+    if row is not None and curve[-1] > row.value + FAR:
         said = [
-            f"Its last layer's probe has {percent(float(last))}: if the network has learnt this data, its outputs mean "
-            "other labels, and nothing here is to be compared with its own accuracy."
+            f"Its last layer's probe has {percent(float(curve[-1]))}: if the network has learnt this data, its outputs "
+            "mean other labels, and nothing here is to be compared with its own accuracy."
         ]
     if tunnel.start is None:
-        curve = facts.column(readings, "probe")
         best = "" if not facts.has(readings, "probe") else _best(readings, curve)
         return [
             f"No tunnel: no layer reaches {percent(threshold)} of {owner}, {percent(tunnel.reference)}{best}.",
@@ -114,17 +113,10 @@ def _cut(readings: Readings, tunnel: Tunnel, start: Place) -> list[str]:
         for cost in ("seconds", "parameters", "flops")
     )
     parts = [f"{percent(tunnel.accuracy / tunnel.reference)} of the accuracy"] if tunnel.reference > 0 else []
-    costs = [_speed(seconds)] if isfinite(seconds) and seconds > 0 else []
+    costs = [speed(seconds)] if isfinite(seconds) and seconds > 0 else []
     costs += [f"{100 * parameters:.0f} % of the parameters"] if isfinite(parameters) else []
     costs += [f"{100 * flops:.0f} % of the FLOPs"] if isfinite(flops) else []
     return [f"Cut after layer {start.index + 1}: {', '.join(parts + costs)}."] if parts and costs else []
-
-
-def _speed(share: float) -> str:
-    """How much faster, from the share of the time that is left; within 5 % is as fast."""
-    if share > 1.05:
-        return f"{share:.1f}x slower" if share >= 1.1 else f"{100 * (share - 1):.0f} % slower"
-    return f"{1 / share:.1f}x faster" if share < 0.95 else "as fast"
 
 
 def comparison(scans: dict[str, Readings], threshold: float = 0.95) -> list[str]:

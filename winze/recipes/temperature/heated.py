@@ -79,7 +79,7 @@ def best_factor(config: Heated, bench: Bench) -> float:
             config.training, epochs=config.trial, schedule="constant", milestones=(), evaluate_every=config.trial
         )
         try:
-            with bench.briefly():
+            with bench.uncompiled():
                 tried = _train(replace(config, training=short), bench, factor, f"try-{number}")
             losses[factor] = tried.history.losses[-1]
         except DivergedError as error:
