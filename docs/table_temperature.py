@@ -10,12 +10,15 @@ from winze.recipes.temperature.settings import TEMPERATURES, arms_of
 from winze.recipes.temperature.training import TABLE, recipe
 from winze.report import facts
 
-PERCENT = "κ and ρ in percent; the thesis's ρ is that of SVHN (ImageNet: of CIFAR-100)."
+PERCENT = (
+    "κ and ρ in percent; the thesis's ρ is that of SVHN (ImageNet: of CIFAR-100). It does not say whether its last "
+    "layer is the last hidden one or the output."
+)
 
 
 def networks(results: Path) -> str:
     """One line a network and temperature that was run: κ and ρ beside the thesis's, accuracy, rank and tunnel."""
-    head = ["network", "scale", "T", "seeds", "rate", "accuracy", "κ", "paper", "ρ", "paper"]
+    head = ["network", "scale", "T", "seeds", "rate", "accuracy", "κ", "paper", "ρ", "with the output", "paper"]
     head += ["rank, last hidden layer", "95 % at layer", "norm of the logits"]
     lines = []
     for scale, arms in shown(recipe, results).items():
@@ -29,7 +32,8 @@ def networks(results: Path) -> str:
                     [
                         *(name, scale, heat, len(runs)),
                         *(spread(read["rate"], 2), spread(read["accuracy"], 1, 100)),
-                        *(spread(read["kappa"], 0, 100), kappa, spread(read["rho"], 0, 100), rho),
+                        *(spread(read["kappa"], 0, 100), kappa),
+                        *(spread(read["rho"], 0, 100), spread(read["rho_at_the_output"], 0, 100), rho),
                         *(spread(read["rank_at_the_end"], 1), spread(read["tunnel_start"], 1)),
                         spread(read["logits_norm"], 1),
                     ]
@@ -56,8 +60,11 @@ def _told(network: str) -> Iterator[tuple[str, str, object, object]]:
 
 
 def _ours(runs: Seeds) -> list[str]:
-    """κ, with the number of seeds that diverged, and ρ, with the data that it is of."""
-    kappa, rho = (spread(quantity(recipe, runs, name), 0, 100) for name in ("kappa", "rho"))
+    """κ, with the number of seeds that diverged, and ρ without and with the output, with the data that it is of."""
+    kappa, rho, output = (
+        spread(quantity(recipe, runs, name), 0, 100) for name in ("kappa", "rho", "rho_at_the_output")
+    )
     diverged = sum(value == 1 for value in quantity(recipe, runs, "diverged"))
     other = next((facts.others(one.readings)[0] for one in runs.values() if facts.others(one.readings)), "")
-    return [kappa + (f", {diverged} diverged" if diverged else ""), rho + (f" on {other}" if other else "")]
+    counted = f"{rho}, with the output {output}, on {other}" if other else rho
+    return [kappa + (f", {diverged} diverged" if diverged else ""), counted]

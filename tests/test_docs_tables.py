@@ -146,12 +146,15 @@ def test_the_swap_has_both_tasks_where_the_thesis_has(tmp_path):
 
 
 def test_shares_of_a_temperature_name_the_other_data_and_seeds_that_diverged(tmp_path):
-    layers = {"layers": {WITHOUT: list(range(1, 9))}, "layer_count": 9, "network": "winze/mlp8"}
-    run = curve(whole({"diverged": 0.0}, **layers), "probe", [0.1, 0.2, 0.3, 1.0, 1.0, 1.0, 1.0, 1.0])
-    run = curve(run, "probe", [0.1, 0.2, 0.8, 0.8, 0.6, 0.6, 0.6, 0.6], "mnist")
+    layers = {"layers": {WITHOUT: list(range(1, 10))}, "layer_count": 9, "network": "winze/mlp8"}
+    run = curve(whole({"diverged": 0.0}, **layers), "probe", [0.1, 0.2, 0.3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    run = curve(run, "probe", [0.1, 0.2, 0.8, 0.8, 0.6, 0.6, 0.6, 0.6, 0.2], "mnist")
     keep(tmp_path, training.recipe, "gpu", "mlp8_t10", [run, whole({"diverged": 1.0}, data="")])
     said = filled("temperature.shares", tmp_path)
-    assert "| MLP-8 | 10 | 50 | 50, 1 diverged | 67 | 25 on mnist | 2 | gpu: `mlp8` on cifar10 |" in said
+    assert (
+        "| MLP-8 | 10 | 50 | 50, 1 diverged | 67 | 25, with the output 75, on mnist | 2 | gpu: `mlp8` on cifar10 |"
+        in said
+    )
     assert "| MLP-8 | 1 | 75 | not run | 67 | not run | - | - |" in said
 
 

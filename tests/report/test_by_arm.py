@@ -85,6 +85,14 @@ def test_arms_in_an_order_have_the_panels_and_names_that_are_said():
     assert (one.get_color(), two.get_color()) == tuple(THEMES["light"].ramp_colours(2))
 
 
+def test_panels_that_belong_together_share_a_scale_on_which_all_of_them_is_seen():
+    arms = {"low": [looked(0.1, 0.2)], "high": [looked(0.8, 0.9)]}
+    for order in (arms, dict(reversed(arms.items()))):
+        one, two = training_by_arm(order, said={"low": ("first", "x"), "high": ("second", "x")}).axes
+        assert one.get_ylim() == two.get_ylim()
+        assert one.get_ylim()[0] < 0.1 < 0.9 < one.get_ylim()[1]
+
+
 def test_more_lines_than_colours_can_be_drawn_in_their_order():
     panel = Panel("", "blocks", {f"line {number}": {1: f"arm{number}"} for number in range(9)}, ordered=True)
     drawing = doses({f"arm{number}": [looked(0.1)] for number in range(9)}, panels=[panel])

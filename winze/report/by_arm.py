@@ -59,7 +59,7 @@ def _drawn(
     for arm in lines:
         panels.setdefault(_title(arms[arm][0]) if said is None else said[arm][0], []).append(arm)
     with style.use(theme) as colours:
-        drawing, grid = style.panels(len(panels))
+        drawing, grid = style.panels(len(panels), shared=said is not None)
         for axes, (title, inside) in zip(grid, panels.items(), strict=True):
             own = _own_names(inside) if said is None else [said[arm][1] for arm in inside]
             names = dict(zip(inside, own, strict=True))
@@ -75,8 +75,6 @@ def _drawn(
             axes.set(xlabel=across, ylabel=up, title=title)
             if said is None:
                 axes.legend(ncols=2)
-            else:
-                axes.sharey(grid[0])
         if said is not None:
             style.legend(drawing, columns=5)
         return drawing

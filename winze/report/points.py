@@ -45,14 +45,11 @@ def points(
     if not drawn:
         raise UnreadError(f"no {what} was read")
     with style.use(theme) as colours:
-        drawing, grid = style.panels(len(drawn))
+        drawing, grid = style.panels(len(drawn), shared=True)
         for axes, (arm, runs) in zip(grid, drawn.items(), strict=True):
             _panel(axes, runs, groups, colours)
             _tell(axes, groups, (told or {}).get(arm, {}), whose, colours)
             axes.set(ylabel=what, title=f"{short(arm.replace('_', ' '), 30)}, {len(runs)} seeds")
-        lows, highs = zip(*(axes.get_ylim() for axes in grid), strict=True)
-        for axes in grid:
-            axes.set_ylim(min(lows), max(highs))
         style.legend(drawing)
         return drawing
 

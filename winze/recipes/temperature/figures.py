@@ -115,7 +115,7 @@ def _looks(arms: Sequence[str], colours: style.Theme) -> dict[str, dict[str, Any
     """Temperatures from dark to bright in their order; what is no fixed temperature has a colour of its own."""
     fixed = [arm for arm in arms if said(arm)[1][-1].isdigit()]
     ramp = dict(zip(fixed, colours.ramp_colours(len(fixed)), strict=True))
-    spare = (colours.rank, *colours.others[1:], colours.others[0])  # green last: a ramp ends in it
+    spare = (*colours.others[1:], colours.others[0])  # green last: a ramp ends in it
     rest = dict(zip([arm for arm in arms if arm not in ramp], spare, strict=False))
     return {
         arm: {

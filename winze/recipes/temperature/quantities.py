@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.quantities import OOD, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, first, hidden
+from winze.lab.quantities import OOD, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, first, hidden, last
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
 from winze.report.means import layer_numbers
@@ -67,6 +67,7 @@ QUANTITIES = {
     "rate": Whole("rate"),
     "kappa": Kappa(),
     "rho": drop("probe", OOD) / best("probe", OOD),
+    "rho_at_the_output": (best("probe", OOD) - last("probe", OOD)) / best("probe", OOD),
     "tunnel_start": TunnelLayer(0.95),
     "rank_at_the_end": hidden("numerical_rank"),
     "rank_at_the_end_over_start_of_training": hidden("numerical_rank") / hidden("rank_before"),

@@ -72,6 +72,12 @@ def _table_claims(network: str) -> list[Claim]:
             departure=told,
         ),
         Claim(
+            f"so does its output: ρ counted with it rises ({name})",
+            rises("rho_at_the_output", arms, POWERS),
+            paper=f"{rhos[0]} % to {rhos[-1]} %",
+            departure=told,
+        ),
+        Claim(
             f"{name} ends at a lower rank the higher the temperature",
             falls("rank_at_the_end", arms, POWERS),
             paper="falls",
