@@ -204,3 +204,11 @@ def test_outputs_without_numbers_are_no_choice_of_a_class() -> None:
     (row,) = winze.scan(Lost(), GOOD, GOOD).readings.select(measure="accuracy").rows
     assert np.isnan(row.value)
     assert f"NaN for {lost} of 40 samples" in row.note
+
+
+def test_a_report_is_not_written_over_a_folder(tmp_path):
+    net, (x, y) = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2)), (torch.randn(40, 4), torch.arange(40) % 2)
+    scan = winze.scan(net, (x, y), (x, y), measures=["probe"], costs=False, progress=False)
+    with pytest.raises(IsADirectoryError, match=r"is a folder: name the page, such as .*report\.html"):
+        scan.report(tmp_path)
+    assert not list(tmp_path.iterdir())

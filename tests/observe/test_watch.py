@@ -91,6 +91,15 @@ def test_similarity_to_another_network_is_cka_between_the_two():
     np.testing.assert_allclose(watch.readings.curve("cka_to_reference"), expected, atol=1e-6)
 
 
+def test_similarity_of_broken_features_is_no_number_and_says_why():
+    x, y = rows(60)
+    x[3] = torch.nan
+    watch = winze.Watch(mlp(), (x, y), measures=["cka"])
+    found = watch.readings.select(measure="cka_to_reference").rows
+    assert found
+    assert all(np.isnan(row.value) and row.note == "1 of 60 samples hold NaN or inf" for row in found)
+
+
 def test_similarity_over_a_shuffled_loader_compares_the_same_samples():
     shuffled = DataLoader(TensorDataset(*rows(60)), 20, shuffle=True)
     watch = winze.Watch(mlp(), shuffled, measures=["cka"])

@@ -194,6 +194,30 @@ def test_samples_and_labels_must_be_as_many():
         fit(small(), (POINTS, LABELS[:64]), training())
 
 
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (LABELS + 1, "labels go up to 2, but MLP puts out 2 classes"),
+        (LABELS - 1, "the least is -1"),
+        (LABELS.double(), "whole numbers from 0, not torch.float64"),
+    ],
+)
+def test_labels_that_are_no_classes_of_the_network_are_refused(labels, said):
+    net = small()
+    before = weights(net)
+    with pytest.raises(ValueError, match=said):
+        fit(net, (POINTS, labels), training())
+    assert torch.equal(weights(net), before)
+
+
+def test_labels_that_cross_entropy_leaves_out_and_probabilities_are_taken():
+    fit(small(), (POINTS, LABELS.index_fill(0, torch.arange(3), -100)), training())
+    soft, hard = small(), small()
+    fit(soft, (POINTS, torch.nn.functional.one_hot(LABELS, 2).float()), training())
+    fit(hard, DATA, training())
+    torch.testing.assert_close(weights(soft), weights(hard))
+
+
 def test_no_samples_are_refused():
     with pytest.raises(ValueError, match="not one sample"):
         fit(small(), (POINTS[:0], LABELS[:0]), training())

@@ -99,6 +99,8 @@ def compare(scans: dict[str, Scan], path: str | Path) -> Path:
     from winze.report.html import write
 
     target = Path(path)
+    if target.is_dir():
+        raise IsADirectoryError(f"{target} is a folder: name the page, such as {target / 'report.html'}")
     write({name: scan.readings for name, scan in scans.items()}, target)
     return target
 

@@ -197,8 +197,10 @@ class Watch:
                 pass
             shift = 0
             cka.close_batch()
-        for spot, value in zip(self._reader.spots, cka.matrix().diagonal().tolist(), strict=True):
-            now.add("cka_to_reference", value, place=spot.place, data=self._name, split="test", n=cka.n)
+        notes = cka.notes()
+        for at, (spot, value) in enumerate(zip(self._reader.spots, cka.matrix().diagonal().tolist(), strict=True)):
+            note = notes[at] or notes[count + at]  # its own, or the reference's
+            now.add("cka_to_reference", value, place=spot.place, data=self._name, split="test", n=cka.n, note=note)
 
     def _read_weights(self, now: Readings) -> None:
         if "weight_change" not in self._wanted or self.steps % self._weights_every:

@@ -18,7 +18,7 @@ from winze.train.average import Average
 from winze.train.checkpoints import Checkpoints
 from winze.train.config import Hardware, Training
 from winze.train.evaluate import judge
-from winze.train.objectives import Classify, Objective
+from winze.train.objectives import Classify, Objective, classes_of
 from winze.train.optimizers import CAPTURABLE, make_optimizer, set_rate
 from winze.train.place import HardwareError, make_fabric, switches
 from winze.train.progress import Bar
@@ -109,7 +109,7 @@ class _Loop:
         if training.channels_last:
             net.to(memory_format=torch.channels_last)
         self.source = self._source(data, preprocess)
-        self.objective = self._objective(objective)
+        self.objective = self._objective(objective, data)
         self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
         if alternation is not None:
             alternation.to(device)
@@ -131,9 +131,10 @@ class _Loop:
             source = data(device) if callable(data) else FromLoader(data, device)
         return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
 
-    def _objective(self, given: Objective | None) -> Objective:
+    def _objective(self, given: Objective | None, data: tuple[Tensor, Tensor] | Loader | Feed) -> Objective:
         if given is None:
-            return Classify.of(self.training, self.source.steps)
+            classes = classes_of(data[1]) if isinstance(data, tuple) else 0
+            return Classify.of(self.training, self.source.steps, classes)
         if self.training.temperature != 1 and not hasattr(given, "temperature"):
             name = getattr(given, "__name__", type(given).__name__)
             raise ValueError(
