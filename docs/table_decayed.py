@@ -1,16 +1,18 @@
 """The tables of decayed shortcuts: all that was read, and accuracy and rank by alpha_min and the number of blocks."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from table_kept import BESIDE, NONE, quantities, quantity, shown, source, spread
+from table_kept import BESIDE, NONE, Seeds, quantities, quantity, shown, source, spread
 from table_text import table
 
 from winze.lab.verdicts import NOT_RUN
 from winze.recipes.decayed.supervised import ALPHAS, BEST, BLOCKS, PLAIN, arm, recipe
+from winze.recipes.decayed.watched import RANK
 
 TOLD = {8: (f"{100 * PLAIN:.1f}", f"{100 * BEST:.1f}")}
 """The paper's accuracies by the number of blocks: at alpha_min 1 and at its best."""
+EPOCHS = (1, 3, 6, 12)
 OURS = [*(f"ours, {alpha:g}" for alpha in ALPHAS), *BESIDE]
 
 
@@ -40,7 +42,7 @@ def accuracies(results: Path) -> str:
     """The table of appendix B.3: one line a number of blocks and scale, with the accuracy under every alpha_min."""
     lines = [
         [count, *TOLD.get(count, ("similar", "similar")), *ours]
-        for count, ours in _by_alpha(results, "accuracy", 1, 100)
+        for count, ours in _by_alpha(results, lambda runs: spread(quantity(recipe, runs, "accuracy"), 1, 100))
     ]
     head = ["blocks", "paper, alpha_min 1", "paper, its best alpha_min", *OURS]
     return table(
@@ -52,21 +54,45 @@ def accuracies(results: Path) -> str:
 
 def ranks(results: Path) -> str:
     """Figure 7a in numbers: one line a number of blocks and scale, with the last rank under every alpha_min."""
-    lines = [[count, *ours] for count, ours in _by_alpha(results, "rank_at_the_end", 3)]
+    read = _by_alpha(results, lambda runs: spread(quantity(recipe, runs, "rank_at_the_end"), 3))
+    lines = [[count, *ours] for count, ours in read]
     below = "The paper has a figure and no numbers: the rank falls with more blocks, and with a smaller alpha_min."
     return table(["blocks", *OURS], lines, below)
 
 
-def _by_alpha(results: Path, name: str, digits: int, factor: float = 1.0) -> Iterator[tuple[int, list[str]]]:
-    """A quantity under every alpha_min: a line for each number of blocks and scale that ran it, or one that says no."""
+def training(results: Path) -> str:
+    """Figure 7b in numbers: the same after some epochs, of 8 and of 16 blocks."""
+    lines = [
+        [count, epoch, *ours]
+        for epoch in EPOCHS
+        for count, ours in _by_alpha(results, lambda runs, epoch=epoch: spread(_ranks_after(runs, epoch), 3))
+        if ours[-1] != NONE
+    ]
+    below = (
+        "The paper has a figure and no numbers: the rank of decayed networks is lower from early on. On 4000 samples."
+    )
+    return table(["blocks", "epoch", *OURS], sorted(lines, key=lambda line: (line[-1], *line[:2])), below)
+
+
+def _ranks_after(runs: Seeds, epoch: int) -> list[float]:
+    """The effective rank of the last features of every seed after an epoch."""
+    found = []
+    for one in runs.values():
+        steps = next(row.value for row in one.readings.rows if row.measure == "epoch_steps")
+        found += [row.value for row in one.readings.rows if row.measure == RANK and row.step == epoch * steps]
+    return found
+
+
+def _by_alpha(results: Path, read: Callable[[Seeds], str]) -> Iterator[tuple[int, list[str]]]:
+    """What is read under every alpha_min: a line for each number of blocks and scale that ran, or one that says no."""
     kept = shown(recipe, results)
     for count in BLOCKS:
         names = [arm(count, alpha) for alpha in ALPHAS]
         scales = [scale for scale, arms in kept.items() if arms.keys() & set(names)]
         for scale in scales:
             runs = {one: kept[scale][one] for one in names if one in kept[scale]}
-            read = {one: spread(quantity(recipe, seeds, name), digits, factor) for one, seeds in runs.items()}
+            said = {one: read(seeds) for one, seeds in runs.items()}
             seeds = " or ".join(map(str, sorted({len(each) for each in runs.values()})))
-            yield count, [*(read.get(one, NOT_RUN) for one in names), seeds, source(recipe, scale, next(iter(runs)))]
+            yield count, [*(said.get(one, NOT_RUN) for one in names), seeds, source(recipe, scale, next(iter(runs)))]
         if not scales:
             yield count, [*(NOT_RUN for _ in names), NONE, NONE]

@@ -12,14 +12,14 @@ from winze.report import facts
 
 PERCENT = (
     "κ and ρ in percent; the thesis's ρ is that of SVHN (ImageNet: of CIFAR-100). It does not say whether its last "
-    "layer is the last hidden one or the output."
+    "layer is the last hidden one or the output. The second set is 10 classes of Tiny-ImageNet, for 10 of CIFAR-100."
 )
 
 
 def networks(results: Path) -> str:
     """One line a network and temperature that was run: κ and ρ beside the thesis's, accuracy, rank and tunnel."""
     head = ["network", "scale", "T", "seeds", "rate", "accuracy", "κ", "paper", "ρ", "with the output", "paper"]
-    head += ["rank, last hidden layer", "95 % at layer", "norm of the logits"]
+    head += ["ρ of the second", "with the output", "rank, last hidden layer", "95 % at layer", "norm of the logits"]
     lines = []
     for scale, arms in shown(recipe, results).items():
         for network, (name, *_) in TABLE.items():
@@ -34,6 +34,7 @@ def networks(results: Path) -> str:
                         *(spread(read["rate"], 2), spread(read["accuracy"], 1, 100)),
                         *(spread(read["kappa"], 0, 100), kappa),
                         *(spread(read["rho"], 0, 100), spread(read["rho_at_the_output"], 0, 100), rho),
+                        *_second(runs),
                         *(spread(read["rank_at_the_end"], 1), spread(read["tunnel_start"], 1)),
                         spread(read["logits_norm"], 1),
                     ]
@@ -65,6 +66,20 @@ def _ours(runs: Seeds) -> list[str]:
         spread(quantity(recipe, runs, name), 0, 100) for name in ("kappa", "rho", "rho_at_the_output")
     )
     diverged = sum(value == 1 for value in quantity(recipe, runs, "diverged"))
-    other = next((facts.others(one.readings)[0] for one in runs.values() if facts.others(one.readings)), "")
-    counted = f"{rho}, with the output {output}, on {other}" if other else rho
+    first, *more = _others(runs) or ("",)
+    counted = f"{rho}, with the output {output}, on {first}" if first else rho
+    if more:
+        counted += "; {}, with the output {}, on {}".format(*_second(runs), more[-1])
     return [kappa + (f", {diverged} diverged" if diverged else ""), counted]
+
+
+def _second(runs: Seeds) -> list[str]:
+    """ρ of the second set of other data without and with the output."""
+    if len(_others(runs)) < 2:
+        return [NONE, NONE]
+    names = ("rho_of_the_second", "rho_of_the_second_at_the_output")
+    return [spread(quantity(recipe, runs, name), 0, 100) for name in names]
+
+
+def _others(runs: Seeds) -> list[str]:
+    return next((found for one in runs.values() if (found := facts.others(one.readings))), [])

@@ -36,6 +36,7 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "decayed": table_decayed.networks,
     "decayed.accuracy": table_decayed.accuracies,
     "decayed.rank": table_decayed.ranks,
+    "decayed.training": table_decayed.training,
     "tunnel.start": table_tunnel.starts,
     "tunnel.width": table_tunnel.widths,
     "tunnel.classes": table_tunnel.classes,

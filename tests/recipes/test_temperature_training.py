@@ -91,7 +91,11 @@ def test_the_rate_is_the_one_with_the_lowest_loss_after_a_short_trial(losses, be
     config = replace(SMOKE, factors=(1.0, 2.0, 4.0), trial=3, training=replace(SMOKE.training, weight_decay=0.5))
     lr, seen = config.training.lr, []
     monkeypatch.setattr(heated, "train", losing(dict(zip((lr, 2 * lr, 4 * lr), losses, strict=True)), seen))
-    assert best_factor(config, Bench(tmp_path)) == best
+    bench = Bench(tmp_path)
+    assert best_factor(config, bench) == best
+    told = [row for row in bench.readings.rows if row.measure == "trial_loss"]
+    np.testing.assert_array_equal([row.value for row in told], losses)
+    assert all(("lost" in row.note) == math.isnan(row.value) for row in told)
     names, draws, epochs, schedules, shrinks = zip(*seen, strict=True)
     assert names == ("try-0", "try-1", "try-2")
     assert len(set(draws)) == 1, "every trial starts from the same weights"

@@ -136,3 +136,5 @@ def test_a_network_far_below_its_probes_is_not_taken_at_its_word() -> None:
     assert not any("mean other labels" in said for said in summary(scan(probe=[0.5, 0.8, 0.9], accuracy=0.7)))
     said = summary(scan(probe=[0.5, 0.8, 0.9], accuracy=0.1))
     assert any(sentence.startswith("Its last layer's probe has 90 %") for sentence in said)
+    assert any(sentence.startswith("Cut after layer 1: 50 % right,") for sentence in said)
+    assert not any("of the accuracy" in sentence for sentence in said)

@@ -19,6 +19,8 @@ from winze.report.means import layer_numbers, mean_tunnel
 
 OOD = "ood"
 """Stands for the first set, in the order of reading, that the network was not trained on."""
+LAST_OOD = "last ood"
+"""Stands for the last of them."""
 
 
 class Number(ABC):
@@ -232,12 +234,12 @@ def _ratio(left: float, right: float) -> float:
 def _data(readings: Readings, data: str | None) -> str:
     if data is None:
         return facts.home(readings)
-    if data != OOD:
+    if data not in (OOD, LAST_OOD):
         return data
     others = facts.others(readings)
     if not others:
         raise ReadingsError(_unread(readings, "probe", data))
-    return others[0]
+    return others[0 if data == OOD else -1]
 
 
 def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
@@ -258,7 +260,7 @@ def _unread(readings: Readings, measure: str, data: str | None) -> str:
     """Why there is no such reading: what the run itself says, such as data that was not at hand."""
     told = readings.conventions.get("not_run") or {}
     why = "; ".join(f"{name}: {reason}" for name, reason in told.items())
-    on = "" if data is None else " on other data" if data == OOD else f" on {data}"
+    on = "" if data is None else " on other data" if data in (OOD, LAST_OOD) else f" on {data}"
     return f"{measure}{on} was not read" + (f" ({why})" if why else "")
 
 

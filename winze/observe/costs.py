@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,19 +25,30 @@ class Cost:
 
 
 @torch.no_grad()
-def cost(net: nn.Module, given: Any, repeats: int = 7) -> Cost:
-    """Measure a network in eval mode on one batch."""
+def costs(nets: Sequence[nn.Module], given: Any, rounds: int = 7) -> list[Cost]:
+    """Measure networks, which may share modules, in eval mode on one batch.
+
+    They run in turns, so that what slows a machine down for a while slows down all of them alike.
+    """
     args, kwargs = ((), given) if isinstance(given, dict) else (tuple(given), {})
-    modes = [(module, module.training) for module in net.modules()]
-    net.eval()
+    modes = {module: module.training for net in nets for module in net.modules()}
     try:
-        with FlopCounterMode(display=False) as counter:
-            net(*args, **kwargs)
-        times = [_seconds(net, args, kwargs) for _ in range(repeats + 2)][2:]
+        for net in nets:
+            net.eval()
+        counted = [_flops(net, args, kwargs) for net in nets]
+        times = [[_seconds(net, args, kwargs) for net in nets] for _ in range(rounds + 2)][2:]
     finally:
-        for module, mode in modes:
+        for module, mode in modes.items():
             module.training = mode
-    return Cost(sum(p.numel() for p in net.parameters()), counter.get_total_flops(), min(times))
+    fastest = map(min, zip(*times, strict=True))
+    sizes = [sum(p.numel() for p in net.parameters()) for net in nets]
+    return [Cost(*each) for each in zip(sizes, counted, fastest, strict=True)]
+
+
+def _flops(net: nn.Module, args: Any, kwargs: Any) -> int:
+    with FlopCounterMode(display=False) as counter:
+        net(*args, **kwargs)
+    return counter.get_total_flops()
 
 
 def _seconds(net: nn.Module, args: Any, kwargs: Any) -> float:

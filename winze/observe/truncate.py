@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.observe.costs import cost
+from winze.observe.costs import costs
 from winze.observe.features import Layout, Pool, pooled, sampled
 from winze.observe.places import Spot, find_spots
 from winze.observe.prefix import CutError, prefix
@@ -236,7 +236,7 @@ def _check_batches(small: nn.Module, sample: Example) -> None:
 
 
 def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, batch: Any) -> Cut:
-    before, after = cost(net, batch), cost(small, batch)
+    before, after = costs([net, small], batch)
     own = scan.readings.select(measure="accuracy").rows
     probed = "probe" in scan.readings.conventions["measures"]
     curve = scan.curve("probe").tolist() if probed else [float("nan")] * len(scan.places)

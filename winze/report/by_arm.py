@@ -9,7 +9,7 @@ import numpy as np
 
 from winze.readings import Readings
 from winze.report import facts, style
-from winze.report.names import label, short
+from winze.report.names import data_name, label, short
 from winze.report.profile import depth_axis
 from winze.report.scans import UnreadError
 
@@ -47,7 +47,9 @@ def depth_by_arm(
 ) -> matplotlib.figure.Figure:
     """Draw a measure over depth, the mean of each arm; the band spans the seeds. `other`: on the first other data."""
     lines = {arm: line for arm, runs in arms.items() if (line := _over_depth(runs, measure, other)) is not None}
-    return _drawn(arms, lines, theme, "block", f"{label(measure)}, other data" if other else label(measure), said)
+    sets = {facts.others(arms[arm][0])[0] for arm in lines} if other else set()
+    named = f", {data_name(sets.pop())}" if len(sets) == 1 else ", other data" if other else ""
+    return _drawn(arms, lines, theme, "block", label(measure) + named, said)
 
 
 def _drawn(

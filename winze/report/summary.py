@@ -39,7 +39,7 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
         why = f" ({row.note})" if row.note else ""
         said = [f"The network's own accuracy could not be read{why}; the last layer's probe stands in for it."]
     curve = facts.column(readings, "probe")
-    if row is not None and curve[-1] > row.value + FAR:
+    if _has_other_outputs(readings):
         said = [
             f"Its last layer's probe has {percent(float(curve[-1]))}: if the network has learnt this data, its outputs "
             "mean other labels, and nothing here is to be compared with its own accuracy."
@@ -62,6 +62,12 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
         f"{percent(threshold)} of {owner}, {percent(tunnel.reference)}."
     )
     return [f"Extractor: {where} of {total}{within}, {rest}.", reached, *said]
+
+
+def _has_other_outputs(readings: Readings) -> bool:
+    """Whether the last probe knows far more than the network itself tells."""
+    row = facts.whole_row(readings, "accuracy")
+    return row is not None and bool(facts.column(readings, "probe")[-1] > row.value + FAR)
 
 
 def _best(readings: Readings, curve: facts.Array) -> str:
@@ -113,6 +119,8 @@ def _cut(readings: Readings, tunnel: Tunnel, start: Place) -> list[str]:
         for cost in ("seconds", "parameters", "flops")
     )
     parts = [f"{percent(tunnel.accuracy / tunnel.reference)} of the accuracy"] if tunnel.reference > 0 else []
+    if _has_other_outputs(readings):
+        parts = [f"{percent(tunnel.accuracy)} right"]
     costs = [speed(seconds)] if isfinite(seconds) and seconds > 0 else []
     costs += [f"{100 * parameters:.0f} % of the parameters"] if isfinite(parameters) else []
     costs += [f"{100 * flops:.0f} % of the FLOPs"] if isfinite(flops) else []

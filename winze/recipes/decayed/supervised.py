@@ -99,6 +99,21 @@ def _accuracy(scale: str) -> list[Claim]:
     ]
 
 
+def _gain(scale: str) -> list[Claim]:
+    """Whether some alpha_min makes a scale's shallowest and deepest networks more accurate than plain shortcuts do."""
+    blocks, alphas, _ = SWEEPS[scale]
+    return [
+        Claim(
+            f"alpha_min {alpha:g} makes a network of {count} blocks more accurate than plain shortcuts",
+            higher("accuracy", arm(count, alpha), than=arm(count, 1.0)),
+            paper=f"{100 * (BEST - PLAIN):+.1f} points at the best",
+            scales=(scale,),
+        )
+        for count in (blocks[0], blocks[-1])
+        for alpha in alphas[1:]
+    ]
+
+
 def _pair(count: int, high: float, low: float) -> Claim:
     return Claim(
         f"the last rank with alpha_min {low:g} is below that with {high:g} ({count} blocks)",
@@ -241,7 +256,7 @@ recipe = Recipe(
         *(claim for scale in SWEPT for count in SWEEPS[scale][0] for claim in _sweep(scale, count)),
         *(_pair(count, *pair) for count in (8, 16) for pair in PAIRS),
         *(claim for alpha in (1.0, 0.8, 0.7, 0.6, 0.4) for claim in _depth(alpha)),
-        *(claim for scale in SWEPT for claim in _accuracy(scale)),
+        *(claim for scale in SWEPT for claim in (*_accuracy(scale), *_gain(scale))),
         *(
             Claim(
                 f"the rank at the end falls from 8 to 16 blocks (alpha_min {alpha:g})",

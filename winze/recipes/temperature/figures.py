@@ -14,7 +14,7 @@ from winze.readings import Array, Readings
 from winze.recipes.temperature.maps import alignment_maps
 from winze.report import facts, style
 from winze.report.means import layer_numbers
-from winze.report.names import label
+from winze.report.names import data_name, label
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -43,6 +43,11 @@ class Row:
     output: bool = True
     """show the output layer too"""
 
+    def set_of(self, run: Readings) -> str | None:
+        """The set of other data, by name; None: the network's own."""
+        others = facts.others(run)
+        return None if self.data is None or not others else others[0 if self.data == FIRST else -1]
+
 
 def said(arm: str) -> tuple[str, str]:
     """The network and the temperature that an arm's name tells; other arms are in one panel under their own names."""
@@ -64,7 +69,7 @@ def over_depth(
     several = any(len(facts.others(run)) > 1 for runs in arms.values() for run in runs)
     rows = [row for row in rows if row.data != LAST or several]
     with style.use(theme) as colours:
-        wide = 4.4 if len(panels) > 1 else style.WIDE
+        wide = 3.4 if len(panels) > 1 else style.WIDE
         drawing = style.figure(wide * len(panels), 0.7 + 2.5 * len(rows))
         grid = drawing.subplots(len(rows), len(panels), squeeze=False, sharex="col")
         for column, (network, inside) in enumerate(panels.items()):
@@ -73,7 +78,7 @@ def over_depth(
                     _curve(axes, arms[arm], row, look)
                 if ends:
                     _ends(axes, arms[inside[0]], colours)
-                _finish(axes, row)
+                _finish(axes, row, arms[inside[0]][0])
             grid[0, column].set_title(network)
             grid[-1, column].set_xlabel("layer")
         style.legend(drawing, columns=4 if ends and len(panels) == 1 else 5 if len(panels) == 1 else 8)
@@ -84,7 +89,7 @@ def logits_over_training(arms: Arms, theme: str = "light") -> matplotlib.figure.
     """Draw the mean norm of a sample's logits over training, a panel a network."""
     panels = _panels(arms, "logits_norm")
     with style.use(theme) as colours:
-        wide = 4.4 if len(panels) > 1 else style.WIDE
+        wide = 3.4 if len(panels) > 1 else style.WIDE
         drawing = style.figure(wide * len(panels), 3.5)
         row = drawing.subplots(1, len(panels), squeeze=False)[0]
         for axes, (network, inside) in zip(row, panels.items(), strict=True):
@@ -131,11 +136,9 @@ def _looks(arms: Sequence[str], colours: style.Theme) -> dict[str, dict[str, Any
 def _curve(axes: matplotlib.axes.Axes, runs: Sequence[Readings], row: Row, look: dict[str, Any]) -> None:
     curves = []
     for run in runs:
-        others = facts.others(run)
-        if row.data is not None and not others:
+        if row.data is not None and not facts.others(run):
             continue
-        data = None if row.data is None else others[0 if row.data == FIRST else -1]
-        curves.append(facts.column(run, row.measure, data))
+        curves.append(facts.column(run, row.measure, row.set_of(run)))
     if curves and not np.isnan(curves).all():
         numbers = np.array(list(layer_numbers(runs[0]).values()))
         shown = numbers < np.inf if row.output else numbers < runs[0].conventions["layer_count"]
@@ -156,10 +159,11 @@ def _ends(axes: matplotlib.axes.Axes, runs: Sequence[Readings], colours: style.T
     axes.plot(x, most, ls=":", lw=1.2, color=colours.rank, label="the most possible")
 
 
-def _finish(axes: matplotlib.axes.Axes, row: Row) -> None:
+def _finish(axes: matplotlib.axes.Axes, row: Row, run: Readings) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_ylabel(row.up)
+    other = row.set_of(run)
+    axes.set_ylabel(row.up if other is None else f"{row.up}, {data_name(other)}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     if row.logarithmic:
         axes.set_yscale("log")
@@ -180,8 +184,8 @@ OVER_DEPTH: dict[str, Draw] = {
         over_depth,
         rows=[
             Row("probe", "probe, own data"),
-            Row("probe", "probe, other data", FIRST),
-            Row("probe", "probe, more other data", LAST),
+            Row("probe", "probe", FIRST),
+            Row("probe", "probe", LAST),
         ],
     ),
     "Norm of the logits during training": logits_over_training,

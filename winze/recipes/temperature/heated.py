@@ -82,8 +82,10 @@ def best_factor(config: Heated, bench: Bench) -> float:
             with bench.uncompiled():
                 tried = _train(replace(config, training=short), bench, factor, f"try-{number}")
             losses[factor] = tried.history.losses[-1]
+            bench.readings.add("trial_loss", losses[factor], step=number, note=f"at {factor:g} times the rate")
         except DivergedError as error:
             losses[factor], why = math.inf, error
+            bench.readings.add("trial_loss", math.nan, step=number, note=f"at {factor:g} times the rate: {error}")
     best = min(losses, key=lambda factor: losses[factor])
     if math.isinf(losses[best]):
         raise why

@@ -7,7 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.quantities import OOD, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, first, hidden, last
+from winze.lab.quantities import (
+    LAST_OOD,
+    OOD,
+    Number,
+    Over,
+    PeakLayer,
+    TunnelLayer,
+    Whole,
+    best,
+    drop,
+    first,
+    hidden,
+    last,
+)
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
 from winze.report.means import layer_numbers
@@ -68,12 +81,14 @@ QUANTITIES = {
     "kappa": Kappa(),
     "rho": drop("probe", OOD) / best("probe", OOD),
     "rho_at_the_output": (best("probe", OOD) - last("probe", OOD)) / best("probe", OOD),
+    "rho_of_the_second": drop("probe", LAST_OOD) / best("probe", LAST_OOD),
+    "rho_of_the_second_at_the_output": (best("probe", LAST_OOD) - last("probe", LAST_OOD)) / best("probe", LAST_OOD),
     "tunnel_start": TunnelLayer(0.95),
     "rank_at_the_end": hidden("numerical_rank"),
     "rank_at_the_end_over_start_of_training": hidden("numerical_rank") / hidden("rank_before"),
     "rank_at_the_end_over_first": hidden("numerical_rank") / first("numerical_rank"),
     "highest_rank": best("numerical_rank"),
-    "other_data_peak": PeakLayer("probe", OOD),
+    "other_data_peak": PeakLayer("probe", LAST_OOD),
     "logits_norm": Whole("logits_norm"),
     "logits_growth": Whole("logits_norm") / Whole("logits_norm", step=0),
     "alignment": Over("alignment", np.nanmean),
@@ -93,5 +108,6 @@ MEASURES = (
     "alignment",
     "loss",
     "rate",
+    "trial_loss",
     "diverged",
 )
