@@ -53,7 +53,8 @@ class TunnelAt:
         word = Region(self.layer - self.within, self.layer + self.within).word(Interval(start, low, high, len(read)))
         where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {number(start)}"
         total = first.conventions.get("layer_count") or max(numbers.values())
-        parts = [found.reason or f"{where} of {total} [{number(low)}, {number(high)}]"]
+        named = f", `{found.start.name}`" if found.start is not None else ""
+        parts = [found.reason or f"{where} of {total}{named} [{number(low)}, {number(high)}]"]
         parts += [f"{layer} counted {name}" for name, layer in self._otherwise(first, found.start)]
         parts.append(f"curves of {len(read)} seed{'s' if len(read) > 1 else ''} averaged first")
         if len(read) < LEAST:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from winze.lab import Claim, Recipe, Scale, lower, rises, share, tunnel_at
+from winze.lab import Claim, Recipe, Scale, at_least, lower, rises, share, tunnel_at
 from winze.lab.claims import Contrast
 from winze.lab.quantities import OOD, At, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
@@ -151,6 +151,21 @@ recipe = Recipe(
             "the ranks of MLP-12 and MLP-6 overlap (at layer 4 within a factor of 2)",
             share("rank_at_layer_4", "mlp12", of="mlp6", at_least=0.5, at_most=2),
             paper="overlap",
+        ),
+        Claim(
+            "the deeper an MLP, the more its last layer has lost of other data",
+            rises("other_data_lost_at_the_end", [f"mlp{depth}" for depth in DEPTHS], DEPTHS),
+            paper="falls in every tunnel",
+            scales=FULL,
+        ),
+        *(
+            Claim(
+                f"other data lose at the end of VGG-19 after {percent} % of CIFAR-10 (5 points or more)",
+                at_least("other_data_lost_at_the_end", arm, 0.05),
+                paper="fall",
+                scales=FULL,
+            )
+            for percent, arm in ((30, "vgg19_30"), (50, "vgg19_50"), (100, "vgg19"))
         ),
         *(
             Claim(

@@ -26,6 +26,7 @@ from winze.recipes.tunnel.settings import (
     GENTLE_TASKS,
     NORM,
     PAPER,
+    PICTURES,
     SYSTEM,
     TUNNEL,
     URL,
@@ -124,6 +125,7 @@ recipe = Recipe(
     ),
     departures=(
         NORM,
+        PICTURES,
         "the thesis advises and does not measure: the arms are ours",
         "classes come in the order of the data set",
     ),

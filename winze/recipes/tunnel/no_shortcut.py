@@ -13,8 +13,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, lower
+from winze.lab.claims import Contrast
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, last
 from winze.lab.study import Study, train_and_read
+from winze.lab.verdicts import Region
 from winze.recipes.tunnel.claims import keeps_accuracy
 from winze.recipes.tunnel.numbers import spike
 from winze.recipes.tunnel.settings import (
@@ -25,6 +27,7 @@ from winze.recipes.tunnel.settings import (
     GRID,
     ON_GRID,
     OTHER_DIGITS,
+    OWN_BAR,
     OWN_NORMALISATION,
     PAPER,
     PICTURES,
@@ -133,7 +136,15 @@ recipe = Recipe(
                     f"the probes of a plain ResNet-{depth} reach 95 % of its accuracy earlier than those of a ResNet",
                     lower("tunnel_start", f"plain{depth}", than=f"resnet{depth}"),
                     paper="about two layers",
-                    departure="each by its own accuracy: the less accurate has the lower bar",
+                    departure=OWN_BAR,
+                ),
+                Claim(
+                    f"that of a plain ResNet-{depth} is by about two layers (within two)",
+                    Contrast(
+                        "tunnel_start", (f"plain{depth}", f"resnet{depth}"), (1.0, -1.0), Region(-4, 0), "difference"
+                    ),
+                    paper="about two layers",
+                    departure=OWN_BAR,
                 ),
                 Claim(
                     f"a plain ResNet-{depth} loses more on other data in its tunnel than a ResNet",

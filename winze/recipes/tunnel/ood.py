@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 
 from winze.lab import Claim, Recipe, Scale, at_least, at_most, falls, level, rises
 from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, hidden
@@ -171,6 +172,7 @@ recipe = Recipe(
         "other_data_bump": Over("probe", spike, OOD),
         "least_fall_of_other_sets": OverSets(fall, min),
         "spread_of_peaks_over_numbers_of_classes": OverSets(partial(PeakLayer, "probe"), spread, SUBSETS),
+        "peak_over_numbers_of_classes": OverSets(partial(PeakLayer, "probe"), fmean, SUBSETS),
         "stl10_beyond_the_least_fall": fall("stl10") - OverSets(fall, min),
     },
     claims=(
@@ -225,6 +227,13 @@ recipe = Recipe(
                 departure=STAND_INS,
             )
             for arm in ("mlp8", "vgg19")
+        ),
+        Claim(
+            "that layer of VGG-19 is about the seventh, where its tunnel begins (within two)",
+            level("peak_over_numbers_of_classes", "vgg19", 7, within=2),
+            paper="about 7",
+            scales=("gpu", "paper"),
+            departure=STAND_INS,
         ),
         *(
             Claim(

@@ -30,8 +30,10 @@ from winze.recipes.tunnel.settings import (
     NORM,
     ON_GRID,
     OTHER_DIGITS,
+    OWN_BAR,
     OWN_NORMALISATION,
     PAPER,
+    PICTURES,
     POOLED,
     REFERENCE,
     RESNET,
@@ -193,6 +195,7 @@ recipe = Recipe(
             "ResidualDroppath, which teaches every block, makes the tunnel begin later",
             higher("tunnel_start", "resnet_droppath", than="resnet"),
             paper="open",
+            departure=OWN_BAR,
         ),
         Claim(
             "ResidualDroppath leaves more for other data",
@@ -204,6 +207,7 @@ recipe = Recipe(
             "decayed shortcuts, on the way to none, make the tunnel begin earlier",
             lower("tunnel_start", "resnet_decayed", than="resnet"),
             paper="open",
+            departure=OWN_BAR,
         ),
         Claim(
             "decayed shortcuts, on the way to none, lose more for other data",
@@ -214,11 +218,12 @@ recipe = Recipe(
     ),
     departures=(
         NORM,
+        PICTURES,
         REFERENCE,
         COUNTED,
         OWN_NORMALISATION,
         "layers of a ViT are its patch embedding, four linear layers a block, and the output",
     ),
     measures=("probe", "accuracy", "numerical_rank", "loss"),
-    figures={"Start of the tunnel": tunnel_starts},
+    figures={"Start of the tunnel": partial(tunnel_starts, within=0.75)},
 )

@@ -86,6 +86,7 @@ COUNTED = (
     "the thesis does not say how it counts layers of ResNets: here convolutions and linear layers without projections; "
     "the number with projections is told beside it"
 )
+OWN_BAR = "each by its own accuracy: the less accurate has the lower bar"
 REFERENCE = "the reference accuracy of a tunnel is the network's own; layer numbers are compared within two"
 OWN_NORMALISATION = "other data is normalised as the network's own data is"
 

@@ -16,7 +16,7 @@ from functools import partial
 
 from winze.lab import Claim, Recipe, Scale, higher, rises
 from winze.lab.quantities import Whole
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, PICTURES, SYSTEM, URL
 from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
 from winze.report.ladders import Rung, ladder
 
@@ -99,6 +99,7 @@ recipe = Recipe(
     ),
     departures=(
         NORM,
+        PICTURES,
         "the deepest convolutions are taken away first, pools and linear layers stay; the thesis does not say which",
         "classes come in the order of the data set; the thesis does not say which it took",
     ),

@@ -56,7 +56,7 @@ from winze.report.means import means_of
 if TYPE_CHECKING:
     import matplotlib.figure
 
-NAMES = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19"}
+NAMES = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from winze.lab import Claim, Recipe, Scale, at_least, at_most, higher, level
 from winze.lab.bench import Bench
 from winze.lab.quantities import At, Over
 from winze.readings import Array
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, PICTURES, SYSTEM, URL
 from winze.recipes.tunnel.tasks import Continual, learn, title
 from winze.report.curves import Curve, curves
 
@@ -175,6 +175,7 @@ recipe = Recipe(
     ),
     departures=(
         NORM,
+        PICTURES,
         "both tasks learn as the thesis's other continual runs do: 30 epochs each at a constant rate of .1",
         "classes come in the order of the data set; the thesis does not say which it took",
         "statistics of batch norm go with their layer; a head speaks for its task as that task left it",

@@ -21,7 +21,7 @@ from winze.lab import Claim, Recipe, Scale, at_least, higher, level
 from winze.lab.bench import Bench
 from winze.lab.quantities import Number, Whole
 from winze.observe import scan
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, SYSTEM, URL
+from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, PICTURES, SYSTEM, URL
 from winze.recipes.tunnel.tasks import Continual, Learnt, learn, title
 from winze.report.points import Group, points
 
@@ -202,6 +202,7 @@ recipe = Recipe(
     ),
     departures=(
         NORM,
+        PICTURES,
         "both tasks learn as the thesis's other continual runs do: 30 epochs each at a constant rate of .1",
         "classes come in the order of the data set; the thesis does not say which it took",
         "statistics of batch norm go with their layer",
