@@ -159,6 +159,7 @@ def test_curves_are_averaged_before_the_threshold():
     told = tunnel(tunnel_at("a", 0.95, 2, within=0), seeds)
     assert told.values == {"a": {0: 2.0, 1: 4.0, 2: 4.0}}
     assert told.estimate == 2
+    assert "at layer 2 of 4, `layers.1` [" in told.sentence
     assert "curves of 3 seeds averaged first" in told.sentence
 
 

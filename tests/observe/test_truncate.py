@@ -210,8 +210,11 @@ def test_a_place_that_the_scan_does_not_have_raises_with_the_nearest(cnn, at):
 
 def test_a_tunnel_that_never_starts_asks_for_a_place(cnn):
     net, scan, _ = cnn
-    with pytest.raises(ValueError, match=r"no place to cut at.*at="):
-        winze.truncate(net, scan, threshold=50.0)
+    scan = winze.Scan(replace(scan.readings, arrays=dict(scan.readings.arrays)))
+    scan.readings.arrays["correct/data"] = np.zeros_like(scan.readings.arrays["correct/data"])
+    scan.readings.arrays["correct/network"] = np.ones_like(scan.readings.arrays["correct/network"])
+    with pytest.raises(ValueError, match=r"no place to cut at.*at= \(--at\)"):
+        winze.truncate(net, scan)
 
 
 def test_a_head_of_ones_own_sits_on_the_places_output(cnn):
@@ -350,6 +353,16 @@ def test_a_bfloat16_network_comes_back_as_it_was(tmp_path):
         assert torch.equal(back(x.bfloat16()), small(x.bfloat16()))
 
 
+def test_saving_draws_no_random_numbers_of_the_caller(tmp_path):
+    net = winze.networks.build("winze/mlp4x16", 3, inputs=8)
+    data = torch.randn(30, 8), torch.arange(30) % 3
+    scan = winze.scan(net, data, data, costs=False, progress=False)
+    small = winze.truncate(net, scan, at=1, network="winze/mlp4x16", measure=False)
+    before = torch.get_rng_state()
+    winze.save(small, tmp_path / "small.safetensors")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_head_of_ones_own_cannot_be_saved_by_name(cnn, tmp_path):
     net, scan, _ = cnn
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(12, 5))
@@ -393,6 +406,66 @@ def test_a_cut_of_a_network_with_other_inputs_is_not_saved_in_vain(tmp_path, mon
     with pytest.raises(ValueError, match="one input of floating numbers, which this cut does not take"):
         winze.save(small, tmp_path / "small.safetensors")
     assert not list(tmp_path.iterdir())
+
+
+def seen_by(net: nn.Module) -> list[int]:
+    """The batch sizes that the network is called with."""
+    sizes: list[int] = []
+    net.register_forward_pre_hook(
+        lambda module, args, kwargs: sizes.append(len([*args, *kwargs.values()][0])), with_kwargs=True
+    )
+    return sizes
+
+
+def test_truncate_and_scan_time_a_cut_on_as_many_samples():
+    net = ResNet()
+    scan = winze.scan(net, images(40, seed=1), images(20), measures=["probe"], batch=10)
+    sizes = seen_by(net)
+    cut = winze.truncate(net, scan, at=1).cut
+    assert cut.samples == 32
+    assert sizes[-10:] == [32] * 10  # FLOPs once, seconds nine times
+    sizes.clear()
+    again = winze.scan(net, images(40, seed=1), images(20), measures=["probe"], batch=10, costs=True)
+    assert sizes[-10:] == [32] * 10
+    flops = again.readings.select(measure="cut_flops", place="blocks.1").rows[0].value
+    assert flops == cut.flops
+
+
+def test_a_cut_is_timed_on_the_example_that_is_given(cnn):
+    net, scan, (x, _) = cnn
+    cut = winze.truncate(net, scan, at=1, example=x[:5]).cut
+    assert cut.samples == 5
+    assert "faster on 5 samples" in str(replace(cut, seconds=2.0, seconds_before=3.0))
+
+
+def test_a_network_of_keyword_arguments_is_timed_on_as_many_samples():
+    class Keyed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.net = mlp()
+
+        def forward(self, x: Tensor, scale: Tensor | None = None, shift: float = 0.0) -> Tensor:
+            return self.net(x if scale is None else x * scale + shift)
+
+    net = Keyed()
+    x, y = rows(20)
+    given = [({"x": x, "scale": torch.ones(20, 1), "shift": 1.0}, y)]
+    sizes = seen_by(net)
+    winze.scan(net, given, given, measures=["probe"], costs=True)
+    assert sizes[-10:] == [32] * 10
+
+
+def test_a_cut_says_what_it_costs_as_a_summary_does(cnn):
+    net, scan, _ = cnn
+    cut = winze.truncate(net, scan, at=1).cut
+    told = replace(cut, accuracy=0.89, accuracy_before=0.9, parameters=11, parameters_before=100)
+    told = replace(told, flops=58, flops_before=100, seconds=1.0, seconds_before=1.7)
+    assert str(told) == (
+        "Cut after layer 2 of 3, `blocks.1`: 98.9 % of the accuracy (89 %, before 90 %), 1.7x faster on 32 samples, "
+        "11 % of the parameters, 58 % of the FLOPs."
+    )
+    assert "accuracy" not in str(replace(told, accuracy=math.nan))
+    assert "FLOPs" not in str(replace(told, flops=0, flops_before=0))
 
 
 def test_a_slower_cut_says_so(cnn):

@@ -220,6 +220,12 @@ def test_rho_is_read_before_the_output_and_with_it():
         readings.add("probe", value, place=f"p{index}", index=index, total=4, data="other", split="test")
     assert QUANTITIES["rho"](readings) == pytest.approx(0.25)
     assert QUANTITIES["rho_at_the_output"](readings) == pytest.approx(0.75)
+    assert QUANTITIES["rho_of_the_second"](readings) == pytest.approx(0.25), "where there is one set, it is that"
+    for index, value in enumerate([0.1, 0.4, 0.2, 0.1]):
+        readings.add("probe", value, place=f"p{index}", index=index, total=4, data="another", split="test")
+    assert QUANTITIES["rho"](readings) == pytest.approx(0.25)
+    assert QUANTITIES["rho_of_the_second"](readings) == pytest.approx(0.5)
+    assert QUANTITIES["rho_of_the_second_at_the_output"](readings) == pytest.approx(0.75)
 
 
 def test_norms_are_compared_between_the_halves_of_the_hidden_layers():
