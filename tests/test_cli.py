@@ -200,6 +200,53 @@ def test_a_disk_that_fills_up_while_writing_leaves_nothing(monkeypatch, elsewher
     assert not list(elsewhere.iterdir())
 
 
+HUNGRY = """
+import torch
+from torch import nn
+
+class Hungry(nn.Module):
+    def forward(self, x):
+        if len(x) > {most}:
+            torch.empty(1 << 50)
+        return x
+
+def make(classes):
+    parts = nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 8), nn.ReLU(), Hungry(), nn.Linear(8, classes)
+    return nn.Sequential(nn.Flatten(), *parts)
+"""
+
+
+@pytest.mark.parametrize(
+    ("most", "words"),
+    [
+        (3, "winze: digits train, after place '4', the last one reached: memory ran out (asked for 4503599627370496"),
+        (0, "winze: hungry.py:make, two samples of digits: memory ran out (asked for 4503599627370496 bytes); make"),
+    ],
+)
+def test_memory_that_runs_out_gets_one_line_the_code_2_and_writes_nothing(most, words, elsewhere, capsys):
+    (elsewhere / "hungry.py").write_text(HUNGRY.format(most=most))
+    where = ["--places", "2", "4", "6"]
+    assert main(["scan", "hungry.py:make", "--data", "digits", "--out", "o", *where, *SMALL]) == BAD_INPUT
+    err = capsys.readouterr().err
+    assert err.splitlines()[-1].startswith(words)
+    assert "Traceback" not in err
+    assert most == 0 or "(--batch, --max-features, --memory)" in err
+    assert not (elsewhere / "o").exists()
+    assert not list(elsewhere.glob(".*"))
+
+
+def test_memory_that_runs_out_elsewhere_is_bad_input_too(monkeypatch, capsys):
+    monkeypatch.setattr("winze.data.available", lambda root: torch.empty(1 << 50))
+    assert main(["data"]) == BAD_INPUT
+    assert "can't allocate memory" in said(capsys)
+
+
+@pytest.mark.parametrize("memory", ["0", "-1", "inf", "nan"])
+def test_a_memory_that_is_no_size_is_refused(memory, capsys):
+    assert main(["scan", NET, "--data", "digits", "--out", "o", "--memory", memory]) == BAD_INPUT
+    assert "--memory is a number of gigabytes above 0" in said(capsys)
+
+
 def test_data_lists_what_is_at_hand(capsys):
     assert main(["data"]) == DONE
     digits = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("digits"))
@@ -272,10 +319,12 @@ def test_the_options_of_a_scan_reach_it(monkeypatch):
 
     monkeypatch.setattr(observe, "scan", stand_in)
     options = "--places layers.* output --pool 2 --probe adam --batch 32 --embed pca --no-costs --seed 3 --device cpu"
+    options += " --max-features 99 --memory 0.5"
     main(["scan", NET, "--data", "digits", "--out", "o", *options.split()])
     assert (seen["places"], seen["pool"], seen["probe"]) == (("layers.*", "output"), 2, "adam")
     assert (seen["batch"], seen["embed"], seen["costs"], seen["seed"]) == (32, "pca", False, 3)
     assert seen["device"] == torch.device("cpu")
+    assert (seen["max_features"], seen["memory"]) == (99, 1 << 29)
 
 
 @pytest.mark.parametrize(("given", "passed"), [([], None), (["--places", "layers"], "layers")])

@@ -2,7 +2,7 @@
 
 from winze import measure
 from winze.depth import Place
-from winze.observe import Scan, Watch, compare, extractor, load, save, scan, truncate
+from winze.observe import Scan, Watch, cka_between, compare, extractor, load, save, scan, truncate
 from winze.shape import (
     Alternation,
     CaptureError,
@@ -38,6 +38,7 @@ __all__ = [
     "Standard",
     "Temperature",
     "Watch",
+    "cka_between",
     "compare",
     "extractor",
     "junctions",

@@ -46,6 +46,14 @@ def test_labels_with_gaps_name_themselves(tmp_path):
     data = load(archive(tmp_path / "mine.npz", **four(y=np.tile([7, 1000000, 3], 4))))
     assert data.classes == ("3", "7", "1000000")
     assert data.train_labels[:3].tolist() == [1, 2, 0]
+    (note,) = data.notes
+    assert "not 0 to 2 are numbered anew: 3, 7, 1000000; the network's own accuracy" in note
+
+
+def test_labels_from_0_on_are_taken_as_they_are(tmp_path):
+    data = load(archive(tmp_path / "mine.npz", **four()))
+    assert data.notes == ()
+    assert data.train_labels.tolist() == labels_of(12, 3).tolist()
 
 
 def test_an_archive_may_name_its_classes(tmp_path):
@@ -67,6 +75,8 @@ def test_an_archive_may_name_its_classes(tmp_path):
         (four(y=np.zeros(12)), "labels are whole numbers"),
         (four(y=np.zeros((12, 3), int)), "labels are whole numbers"),
         (four(y=np.zeros(12, int)), "1 class"),
+        (four(y=np.tile([0, 1, -1], 4)), "y_train: labels start at 0, sample 2 has -1"),
+        (four() | {"y_test": np.tile([0, 1, -1], 4)}, "y_test: labels start at 0, sample 2 has -1"),
         (four(x=random_images(0, 4, 5), y=np.zeros(0, int)), "not one sample"),
         (four() | {"classes": np.array(["a", "b"])}, "label 2 of sample 2 does not fit 2 classes"),
         (four() | {"x_test": random_images(12, 6, 6)}, r"shape \(1, 4, 5\), test samples \(1, 6, 6\)"),

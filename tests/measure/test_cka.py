@@ -256,6 +256,8 @@ def test_misuse_is_named() -> None:
         linear_cka(x, x[1:])
     with pytest.raises(ValueError, match="at least 4 samples, got 3"):
         linear_cka(x[:3], x[:3], unbiased=True)
+    with pytest.raises(ValueError, match="few: CKA needs at least 4 samples, got 3"):
+        CKA(1, name="few").update([x[:3]]).matrix()
     with pytest.raises(ValueError, match="at least 4 samples, got 3"):
         hsic1(torch.eye(3), torch.eye(3))
     with pytest.raises(ValueError, match="another estimator"):

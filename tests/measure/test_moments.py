@@ -137,3 +137,27 @@ def test_labels_on_a_gpu_serve_features_on_the_cpu() -> None:
         busy = torch.randn(2000, 2000, device="cuda")
         late = (y.cuda() + 0 * (busy @ busy)[:200, 0]).long()
         assert torch.equal(Moments.of(x, late, 4).counts, Moments.of(x, y, 4).counts)
+
+
+def unsettled(*args: object) -> None:
+    raise torch.linalg.LinAlgError("linalg.eigh: The algorithm failed to converge")
+
+
+def test_a_spectrum_whose_routine_does_not_converge_is_read_from_singular_values(monkeypatch):
+    moments = Moments.of(features(30, 5))
+    want = moments.spectrum()
+    monkeypatch.setattr("torch.linalg.eigvalsh", unsettled)
+    torch.testing.assert_close(moments.spectrum(), want)
+
+
+def test_a_spectrum_that_runs_out_of_memory_is_not_tried_again(monkeypatch):
+    moments = Moments.of(features(30, 5))
+    monkeypatch.setattr("torch.linalg.eigvalsh", lambda matrices: torch.empty(1 << 50))
+    monkeypatch.setattr("torch.linalg.svd", lambda matrices: pytest.fail("tried again"))
+    with pytest.raises(RuntimeError, match="can't allocate memory"):
+        moments.spectrum()
+
+
+def test_a_routine_that_does_not_converge_says_so_by_its_own_error():
+    with pytest.raises(torch.linalg.LinAlgError):
+        torch.linalg.eigvalsh(torch.full((3, 3), torch.nan, dtype=torch.float64))

@@ -114,6 +114,14 @@ def test_a_curve_without_numbers_is_refused(read: object, curve: list[float]) ->
         read(curve)  # type: ignore[operator]
 
 
+@pytest.mark.parametrize("threshold", [0.0, -1.0, 1.5, math.nan])
+def test_a_threshold_that_is_no_share_is_refused(threshold: float) -> None:
+    with pytest.raises(ValueError, match="threshold above 0 and of at most 1"):
+        tunnel_start([0.5, 1.0], threshold=threshold)
+    with pytest.raises(ValueError, match="threshold above 0 and of at most 1"):
+        tunnel(PLACES, hits(0.5, 0.6, 0.7, 1.0), threshold=threshold)
+
+
 def test_curves_and_references_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="correctness of 4 places"):
         tunnel(PLACES, hits(0.5, 1.0))

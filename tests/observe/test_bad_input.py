@@ -82,21 +82,32 @@ def test_fewer_test_samples_than_classes_read_only_what_they_can():
 @pytest.mark.parametrize(("probe", "memory"), [("ridge", 1 << 30), ("adam", 1 << 30), ("adam", 1)])
 def test_broken_train_features_raise_with_the_place_and_the_count(value, probe, memory):
     net = mlp()
-    with pytest.raises(ValueError, match=r"place '1': 3 of .* samples hold NaN or inf"):
+    batch = ", one batch" if memory == 1 else ""  # of many that come again each epoch
+    with pytest.raises(ValueError, match=f"data train, place '1'{batch}: 3 of 40 samples hold NaN or inf"):
         winze.scan(net, spoiled(value), GOOD, places=LAYERS, probe=probe, memory=memory)
     assert hooks_of(net) == 0
+
+
+@pytest.mark.parametrize("probe", ["ridge", "adam"])
+@pytest.mark.parametrize("sample", [9, slice(None)])
+def test_broken_train_features_are_counted_over_all_samples(sample, probe):
+    x, y = rows(40)
+    x[sample] = float("nan")  # the tenth chooses the penalty of a ridge probe
+    broken = 1 if sample == 9 else 40
+    with pytest.raises(ValueError, match=f"data train, place '1': {broken} of 40 samples hold NaN or inf"):
+        winze.scan(mlp(), (x, y), GOOD, places=LAYERS, probe=probe, batch=16)
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_broken_test_features_raise_with_the_place_and_the_count(value):
     net = mlp()
-    with pytest.raises(ValueError, match="place '1': 3 of 40 samples hold NaN or inf"):
+    with pytest.raises(ValueError, match="data test, place '1': 3 of 40 samples hold NaN or inf"):
         winze.scan(net, GOOD, spoiled(value), places=LAYERS)
     assert hooks_of(net) == 0
 
 
 def test_broken_features_of_other_data_raise_with_the_place():
-    with pytest.raises(ValueError, match="place '1': 3 of 40 samples hold NaN or inf"):
+    with pytest.raises(ValueError, match="textures test, place '1': 3 of 40 samples hold NaN or inf"):
         winze.scan(mlp(), GOOD, GOOD, {"textures": (GOOD, spoiled(float("nan")))}, places=LAYERS)
 
 
@@ -122,6 +133,7 @@ BAD_OPTIONS = {
     "picture": ({"embed": "mds"}, "embed must be one of pca"),
     "batch": ({"batch": 0}, "batch"),
     "most features": ({"max_features": 0}, "max_features"),
+    "memory": ({"memory": 0}, "memory"),
 }
 
 
@@ -157,6 +169,18 @@ def test_a_scan_without_probes_has_no_tunnel_and_says_why():
         scan.tunnel()
 
 
+@pytest.mark.parametrize("threshold", [0.0, -0.5, 1.01, 95, float("nan")])
+def test_a_threshold_that_is_no_share_is_refused(threshold):
+    scan = winze.scan(mlp(), GOOD, GOOD, places=LAYERS, measures=["probe"])
+    with pytest.raises(ValueError, match=f"threshold above 0 and of at most 1.*got {threshold}"):
+        scan.tunnel(threshold)
+
+
+def test_too_few_samples_for_cka_name_the_data():
+    with pytest.raises(ValueError, match="own test: CKA needs at least 4 samples, got 3"):
+        winze.scan(mlp(), None, rows(3), measures=["cka"], places=LAYERS, name="own")
+
+
 def test_a_scan_without_probes_knows_no_best_place_and_says_what_it_has():
     scan = winze.scan(mlp(), GOOD, GOOD, places=LAYERS, measures=["rank"])
     with pytest.raises(ValueError, match=r"no curve of 'probe'.*effective_rank"):
@@ -185,7 +209,7 @@ def test_other_data_of_the_datas_own_name_is_refused() -> None:
 
 
 def test_features_without_numbers_are_named_where_only_cka_is_read() -> None:
-    with pytest.raises(ValueError, match=r"place '1': 3 of 40 samples hold NaN"):
+    with pytest.raises(ValueError, match=r"data test, place '1': 3 of 40 samples hold NaN"):
         winze.scan(mlp(), None, spoiled(float("nan")), measures=["cka"], places=LAYERS)
 
 

@@ -29,7 +29,64 @@ def test_a_watch_reads_at_the_start_and_every_so_many_steps():
     net = mlp()
     watch = winze.Watch(net, rows(30), every=3)
     train(net, watch, 8, rows(30, seed=1))
-    assert list(dict.fromkeys(row.step for row in watch.readings.rows)) == [0, 3, 6]
+    assert steps_read(watch) == [0, 3, 6]
+
+
+def steps_read(watch: winze.Watch) -> list[int | None]:
+    """The steps of all readings, in order; one that was read twice in a row shows as one."""
+    return list(dict.fromkeys(row.step for row in watch.readings.rows))
+
+
+@pytest.mark.parametrize(
+    ("options", "steps"),
+    [
+        ({"every_epoch": 1}, [0, 3, 6, 9, 12]),
+        ({"every_epoch": 2}, [0, 6, 12]),
+        ({"every": 4, "every_epoch": 2}, [0, 4, 6, 8, 12]),
+        ({"every": 3}, [0, 3, 6, 9, 12]),
+        ({}, [0]),
+    ],
+    ids=str,
+)
+def test_a_watch_reads_after_so_many_epochs_steps_or_both_and_no_step_twice(options, steps):
+    net = mlp()
+    watch = winze.Watch(net, rows(30), measures=["norm", "weight_change"], **options)
+    for _ in range(4):
+        train(net, watch, 3, rows(30, seed=1))
+        watch.epoch()
+    assert steps_read(watch) == steps
+    assert watch.epochs == 4
+    for measure in ("sample_norm", "weight_change"):
+        read = [(row.place, row.step) for row in watch.readings.select(measure=measure).rows]
+        assert len(read) == len(set(read))
+        assert list(dict.fromkeys(step for _, step in read)) == steps
+    assert watch.readings.conventions["every_epoch"] == options.get("every_epoch")
+
+
+def test_a_watch_that_is_set_back_counts_its_epochs_on():
+    net, data = mlp(), rows(30, seed=1)
+    watch = winze.Watch(net, rows(30), every_epoch=2)
+    train(net, watch, 3, data)
+    watch.epoch()
+    other = winze.Watch(net, rows(30), every_epoch=2)
+    other.load_state_dict(watch.state_dict())
+    train(net, other, 3, data)
+    other.epoch()
+    assert (other.epochs, steps_read(other)) == (2, [0, 6])
+    older = {key: value for key, value in watch.state_dict().items() if key != "epochs"}
+    other.load_state_dict(older)
+    assert other.epochs == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_watch_follows_a_network_that_is_moved():
+    net = mlp()
+    watch = winze.Watch(net, rows(30), every=1, train=rows(40, seed=1), measures=MEASURES)
+    net.cuda()
+    watch.step()
+    for measure in ("numerical_rank", "probe", "sample_norm", "cka_to_reference"):
+        first, moved = (watch.readings.curve(measure, step=step) for step in (0, 1))
+        np.testing.assert_allclose(moved, first, rtol=1e-4)
 
 
 def test_a_watch_reads_what_a_scan_reads_at_that_moment():
@@ -100,6 +157,12 @@ def test_similarity_of_broken_features_is_no_number_and_says_why():
     assert all(np.isnan(row.value) and row.note == "1 of 60 samples hold NaN or inf" for row in found)
 
 
+def test_similarity_of_a_network_to_itself_is_one():
+    net = mlp()
+    watch = winze.Watch(net, rows(60), measures=["cka"], reference=net)
+    np.testing.assert_allclose(watch.readings.curve("cka_to_reference"), 1, atol=1e-9)
+
+
 def test_similarity_over_a_shuffled_loader_compares_the_same_samples():
     shuffled = DataLoader(TensorDataset(*rows(60)), 20, shuffle=True)
     watch = winze.Watch(mlp(), shuffled, measures=["cka"])
@@ -153,6 +216,8 @@ def test_curves_over_training_are_saved(tmp_path):
         ({"measures": ["rnak"]}, "Watch measures are rank.*got rnak"),
         ({"measures": ["probe"]}, "probes need train data"),
         ({"every": 0}, "every must be at least 1, got 0"),
+        ({"every_epoch": 0}, "every_epoch must be at least 1, got 0"),
+        ({"every_epoch": 1, "weights_every": 5}, "weights_every is a multiple of every, None, not 5"),
         ({"pool": "max"}, "pool must be"),
         ({"places": "nowhere"}, "nearest names"),
     ],
@@ -168,8 +233,9 @@ def test_a_watch_without_data_says_so():
 
 
 def test_the_callback_asks_for_lightning_where_it_is_missing(monkeypatch):
-    for name in ("lightning", "lightning.pytorch", "lightning.pytorch.callbacks", "pytorch_lightning"):
+    for name in ("lightning", "lightning.pytorch", "pytorch_lightning"):
         monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.setitem(sys.modules, f"{name}.callbacks", None)
     with pytest.raises(ImportError, match="pip install lightning"):
         winze.Watch(mlp(), rows(30)).callback()
 

@@ -2,10 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from winze import Alternation, ResidualDropPath, rewire
+from winze import Alternation, ResidualDropPath, Watch, rewire
 from winze.data import Batches, Preprocess, load
 from winze.networks import MLP, ResidualMLP
-from winze.train import DivergedError, Training, evaluate, fit
+from winze.train import Checkpoints, DivergedError, Training, evaluate, fit
 
 POINTS = torch.randn(65, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (POINTS.sum(1) > 0).long()
@@ -138,6 +138,15 @@ def test_a_watch_is_called_before_the_first_step_and_after_every_one():
     steps = []
     fit(small(), DATA, training(), watch=lambda net, step: steps.append(step))
     assert steps == list(range(9))
+
+
+def test_a_watch_of_epochs_is_told_of_each_and_counts_on_after_a_stop(tmp_path):
+    for epochs in (1, 4):  # the second goes on from the first's checkpoint
+        net = small()
+        watch = Watch(net, DATA, every_epoch=2)
+        fit(net, DATA, training(epochs=epochs), watch=watch, checkpoints=Checkpoints(tmp_path))
+    assert list(dict.fromkeys(row.step for row in watch.readings.rows)) == [0, 8, 16]
+    assert watch.epochs == 4
 
 
 def test_a_watch_that_leaves_the_network_in_evaluation_does_not_stop_training_mode():

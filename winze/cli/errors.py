@@ -15,11 +15,10 @@ class FailedError(Exception):
 
 def is_bad_input(error: Exception | None) -> bool:
     """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
-    from torch import OutOfMemoryError
-
+    from winze.memory import is_out_of_memory
     from winze.observe import CutError
     from winze.shape import CaptureError
     from winze.train import DivergedError
 
     own = CaptureError, CutError, DivergedError
-    return isinstance(error, (ValueError, OSError, MemoryError, OutOfMemoryError, *own))
+    return isinstance(error, (ValueError, OSError, *own)) or (error is not None and is_out_of_memory(error))

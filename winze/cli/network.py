@@ -143,14 +143,15 @@ def _try(
 ) -> None:
     import torch
 
+    from winze.memory import enough_memory
     from winze.networks import NetworkError
 
     x = dataset.test_images[:2].to(device)
     x = x if preprocess is None else preprocess(x)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), enough_memory(f"{spec}, two samples of {dataset.name}", "make them smaller by --size"):
             net(x)
-    except torch.OutOfMemoryError:
+    except MemoryError:
         raise
     except Exception as error:
         said = " ".join(str(error).split())

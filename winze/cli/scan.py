@@ -48,6 +48,10 @@ class Scan:
     """use at most so many train and so many test samples, spread over the classes"""
     batch: int = 256
     """samples a batch"""
+    max_features: Annotated[int, tyro.conf.arg(metavar="N")] = 8000
+    """of wider places, so many random features enter ranks, CKA and ridge probes: fewer take less memory"""
+    memory: Annotated[float, tyro.conf.arg(metavar="GB")] = 4.0
+    """gigabytes of moments held at once; places that do not fit are read in further passes"""
     device: str | None = None
     """cpu, cuda, cuda:1 (a GPU where there is one)"""
     embed: Literal["pca", "tsne", "umap"] | None = None
@@ -76,6 +80,8 @@ class Scan:
 
         folder, pool = writable_folder(self.out), parse_pool(self.pool)
         _check_names(self.data, self.ood)
+        if not 0 < self.memory < float("inf"):
+            raise ValueError(f"--memory is a number of gigabytes above 0, not {self.memory:g}")
         device = device_named(self.device)
         dataset = load(self.data, limit=self.limit)
         others = [load(name, limit=self.limit) for name in self.ood]
@@ -96,6 +102,8 @@ class Scan:
                 name=dataset.name,
                 device=device,
                 batch=self.batch,
+                max_features=self.max_features,
+                memory=max(1, int(self.memory * (1 << 30))),
                 embed=self.embed,
                 costs=self.costs,
                 seed=self.seed,

@@ -41,7 +41,7 @@ def choose(source: Source, wanted: Wanted = None, limit: int | None = None) -> C
             f"the {len(common)} common ones are used, numbered anew"
         )
     elif wanted is not None:
-        notes.append(f"{len(common)} of {len(source.classes)} classes, numbered anew: {_few(source.classes, common)}")
+        notes.append(f"{len(common)} of {len(source.classes)} classes, numbered anew: {few(source.classes, common)}")
     train, test = train.relabel(common), test.relabel(common)
     if limit is not None:
         full = len(train), len(test)
@@ -70,7 +70,7 @@ def _common(source: Source, kept: list[int], train: Part, test: Part, explicit: 
     if explicit and lacking:
         where = "train" if lacking[0] not in train.labels else "test"
         what = f"{source.name}: class {lacking[0]} ({source.classes[lacking[0]]})"
-        raise DataError(f"{what} has no {where} samples; classes with both: {_few(source.classes, sorted(both))}")
+        raise DataError(f"{what} has no {where} samples; classes with both: {few(source.classes, sorted(both))}")
     if len(common) < 2:
         raise DataError(f"{source.name}: {len(common)} class with both train and test samples; at least two are needed")
     return common
@@ -112,7 +112,7 @@ def _ranks(labels: Labels) -> tuple[Rows, Rows]:
     return rank, count
 
 
-def _few(classes: tuple[str, ...], numbers: list[int], most: int = 12) -> str:
+def few(classes: tuple[str, ...], numbers: list[int], most: int = 12) -> str:
     """The first names of a list of classes, for a note."""
     names = [classes[number] for number in numbers[:most]]
     return ", ".join(names) + (", ..." if len(numbers) > most else "")

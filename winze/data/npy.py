@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from winze.data.choose import few
 from winze.data.errors import CorruptDataError, DataError, reading
 from winze.data.parts import Labels, Part, Source, held
 
@@ -43,19 +44,27 @@ def npz_source(name: str, path: Path) -> Source:
         have = ", ".join(sorted(arrays)) or "nothing"
         raise DataError(f"{path} needs x_train y_train x_test y_test, or x y; it has {have}")
     labels = {split: _labels(arrays[f"y{split}"], f"{path}, y{split}") for split in splits}
-    names, labels = _classes(arrays.get("classes"), labels)
+    names, labels, notes = _classes(arrays.get("classes"), labels)
     parts = [held(_samples(arrays[f"x{s}"], f"{path}, x{s}"), labels[s], f"{path}, x{s} and y{s}") for s in splits]
     test: Part | None = parts[1] if len(parts) == 2 else None
-    return Source(name, names, parts[0], test, str(path))
+    return Source(name, names, parts[0], test, str(path), notes)
 
 
-def _classes(given: Array | None, labels: dict[str, Labels]) -> tuple[tuple[str, ...], dict[str, Labels]]:
-    """Class names; without given ones the labels that occur name themselves and are numbered from 0."""
+def _classes(
+    given: Array | None, labels: dict[str, Labels]
+) -> tuple[tuple[str, ...], dict[str, Labels], tuple[str, ...]]:
+    """Class names, labels and notes; without given names the labels that occur name themselves, numbered from 0."""
     if given is not None:
-        return tuple(str(name) for name in given.tolist()), labels
+        return tuple(str(name) for name in given.tolist()), labels, ()
     seen = np.unique(np.concatenate(list(labels.values())))
-    renumbered = {split: np.searchsorted(seen, values).astype(np.int64) for split, values in labels.items()}
-    return tuple(str(label) for label in seen.tolist()), renumbered
+    names = tuple(str(label) for label in seen.tolist())
+    if np.array_equal(seen, np.arange(len(seen))):
+        return names, labels, ()
+    note = (
+        f"labels that are not 0 to {len(seen) - 1} are numbered anew: {few(names, list(range(len(names))))}; the "
+        "network's own accuracy counts only where its outputs are in this order"
+    )
+    return names, {split: np.searchsorted(seen, values).astype(np.int64) for split, values in labels.items()}, (note,)
 
 
 def _labels(array: Array, what: str) -> Labels:
@@ -63,7 +72,11 @@ def _labels(array: Array, what: str) -> Labels:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(f"{what}: labels are whole numbers [n], not {array.dtype} {list(array.shape)}")
-    return array.astype(np.int64)
+    labels = array.astype(np.int64)
+    negative = np.flatnonzero(labels < 0)
+    if len(negative):
+        raise DataError(f"{what}: labels start at 0, sample {negative[0]} has {array[negative[0]]}")
+    return labels
 
 
 def _samples(array: Array, what: str) -> Tensor:

@@ -89,7 +89,7 @@ def eigen(
         raise ValueError(f"{names[finite.index(False)]}: features are too large for their squares to be numbers")
     try:
         return torch.linalg.eigh(matrices) if vectors else (torch.linalg.eigvalsh(matrices), matrices)
-    except RuntimeError:  # LAPACK did not converge, as on some matrices of very low rank
+    except torch.linalg.LinAlgError:  # type: ignore[attr-defined,unused-ignore]  # did not converge: very low ranks
         left, sizes, _ = torch.linalg.svd(matrices)
         return sizes.flip(1), left.flip(2)
 

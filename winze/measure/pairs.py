@@ -37,11 +37,17 @@ class CKA:
     """
 
     def __init__(
-        self, places: int, others: int | None = None, unbiased: bool = True, largest: int | None = None
+        self,
+        places: int,
+        others: int | None = None,
+        unbiased: bool = True,
+        largest: int | None = None,
+        name: str = "features",
     ) -> None:
         if places < 1 or (others is not None and others < 1) or (largest is not None and largest < 2 * LEAST):
             raise ValueError(f"want places and batches of at least {2 * LEAST}, got {places}, {others}, {largest}")
         self.places, self.others, self.unbiased, self.largest = places, others, unbiased, largest
+        self.name = name
         self.rows = places + (others or 0)
         self.n = 0
         self._hsic = torch.zeros(self.rows, self.rows, dtype=torch.float64, device="cpu")
@@ -184,7 +190,7 @@ class CKA:
     def _whole(self) -> tuple[Tensor, Tensor]:
         """Give the sums with the waiting samples counted in."""
         if self.n < LEAST:
-            raise ValueError(f"CKA needs at least {LEAST} samples, got {self.n}")
+            raise ValueError(f"{self.name}: CKA needs at least {LEAST} samples, got {self.n}")
         if not self._held:
             return self._hsic, self._facts
         own = len(self._held[0])

@@ -53,7 +53,8 @@ def ridges(
     found: list[Ridge] = []
     for part in alike(moments, held):
         others = [other for other in held[part] if other is not None]
-        found += _fitted(Stack.of(moments[part], classes=2), Stack.of(others, least=1) if others else None, penalties)
+        train = Stack.of(moments[part], classes=2, rest=others)
+        found += _fitted(train, Stack.of(others, least=1, rest=moments[part]) if others else None, penalties)
     return found
 
 

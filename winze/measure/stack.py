@@ -29,15 +29,18 @@ class Stack:
     names: tuple[str, ...]
 
     @classmethod
-    def of(cls, moments: Sequence[Moments], least: int = 2, classes: int = 0) -> Stack:
-        """Stack moments, after seeing that each has enough samples and classes and no NaN or inf."""
+    def of(cls, moments: Sequence[Moments], least: int = 2, classes: int = 0, rest: Sequence[Moments] = ()) -> Stack:
+        """Stack moments, after seeing that each has enough samples and classes and no NaN or inf.
+
+        These are counted over the `rest` of a place's samples too, where moments of these are given.
+        """
         first = moments[0]
         parts = [each.sums for each in moments]
         sums = parts[0] if len(parts) == 1 else Sums(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
         broken, present = torch.stack([sums.broken, (sums.counts > 0).sum(1).double()]).tolist()
-        for each, bad, seen in zip(moments, broken, present, strict=True):
+        for i, (each, bad, seen) in enumerate(zip(moments, broken, present, strict=True)):
             if bad or seen < classes or each.n < least:
-                each.check(least, classes)
+                (each.merged(rest[i]) if bad and rest else each).check(least, classes)
         return cls(sums, first.n, first.relative, tuple(each.name for each in moments))
 
     def joined(self, other: Stack) -> Stack:

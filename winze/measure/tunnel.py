@@ -43,6 +43,7 @@ def tunnel_start(curve: Curve, reference: float | None = None, threshold: float 
     Several runs (run x place) are averaged first. Without a reference the last place is the reference.
     Masarczyk et al., 2023, arXiv 2305.19753.
     """
+    _check(threshold)
     values = _curve(curve)
     return _first(values, values[-1] if reference is None else reference, threshold)
 
@@ -60,6 +61,7 @@ def tunnel(
     All places, runs and the reference share each resample. The reference is the network's own correctness, or its
     accuracy as a fixed number, or else the last probe.
     """
+    _check(threshold)
     right = correct.detach().cpu().double().reshape(-1, *correct.shape[-2:]).mean(0)
     if right.numel() == 0 or len(right) != len(places):
         raise ValueError(f"want correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
@@ -116,6 +118,11 @@ def best_place(places: Sequence[Place], curve: Curve) -> Place:
     if len(values) != len(places):
         raise ValueError(f"{len(values)} values for {len(places)} places")
     return places[int(np.nanargmax(values))]
+
+
+def _check(threshold: float) -> None:
+    if not 0 < threshold <= 1:
+        raise ValueError(f"want a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold}")
 
 
 def _curve(curve: Curve) -> Float64[ndarray, " place"]:

@@ -1,5 +1,6 @@
 """Runs a network and measures it at its places."""
 
+from winze.observe.between import Between, cka_between
 from winze.observe.extractor import extractor
 from winze.observe.files import load, save
 from winze.observe.prefix import CutError
@@ -11,11 +12,13 @@ from winze.report.facts import Best
 
 __all__ = [
     "Best",
+    "Between",
     "Cut",
     "CutError",
     "Scan",
     "Truncated",
     "Watch",
+    "cka_between",
     "compare",
     "extractor",
     "load",

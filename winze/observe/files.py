@@ -84,6 +84,8 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
     """
     from safetensors import safe_open
 
+    from winze.networks import read_weights
+
     path = Path(file)
     if not path.is_file():
         raise FileNotFoundError(f"no file {path}")
@@ -92,7 +94,11 @@ def load(file: str | Path, net: nn.Module | None = None) -> nn.Module:
             told = (opened.metadata() or {}).get(KEY)
             state = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
     except Exception as error:
-        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+        read_weights(path)  # says what is wrong, unless it is a checkpoint of tensors
+        raise ValueError(
+            f"{path} is not a safetensors file: it holds weights, but not how to build the network; build it and call "
+            "winze.networks.load_weights(net, file)"
+        ) from error
     if told is None:
         raise ValueError(f"{path} holds weights, but not how to build the network: it was not written by winze")
     spec = json.loads(told)

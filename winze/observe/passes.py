@@ -59,7 +59,7 @@ def read_test(
 
     With `collapse`, also what the network's last layer sees; `centres` are its class means in the train data.
     """
-    names = [f"place {spot.place.name!r}" for spot in reader.spots]
+    names = reader.names(feed)
     table = MomentsTable(widths, classes, names) if moments else None
     marks = OnceABatch(lambda batch, device: Classes.of(batch.labels, len(batch), classes, feed.name, device))
     whole = bool(probes) and any(p.weight.shape[1] > reader.max_features for p in probes or ())

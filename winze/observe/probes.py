@@ -34,7 +34,7 @@ def ridge_moments(
 
     With `centres`, the class means of what goes into the network's last layer too.
     """
-    names = [f"place {spot.place.name!r}" for spot in reader.spots]
+    names = reader.names(feed)
     kept, held = MomentsTable(widths, classes, names), MomentsTable(widths, classes, names)
     split = OnceABatch(lambda batch, device: _split(batch, classes, feed.name, device))
 
@@ -77,6 +77,8 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
     if sum(widths) * samples * 4 > memory:
         return _streamed(reader, feed, classes, widths, seed)
     rows, labels = in_shards(features_of, reader, feed)
+    for features, name in zip(rows, reader.names(feed), strict=True):
+        check_finite(features, name)
     return adam_probes(rows, labels, classes, seed=seed)
 
 
@@ -87,7 +89,6 @@ def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
 
     def take(first: int, block: Block, batch: Batch) -> None:
         for i, features in enumerate(block.features, first):
-            check_finite(features, f"place {reader.spots[i].place.name!r}")
             rows[i].append(features.to(torch.float32, copy=True))  # the next batch may overwrite it
 
     for batch, *_ in reader.run(feed, take, f"{feed.name}: features", whole=True):
@@ -105,10 +106,11 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
             weights.append(value.to(device).requires_grad_())
     optimizer = torch.optim.Adam(weights, lr=1e-3)
     losses: list[Tensor] = []
+    names = reader.names(feed)
 
     def take(first: int, block: Block, batch: Batch) -> None:
         for i, features in enumerate(block.features, first):
-            check_finite(features, f"place {reader.spots[i].place.name!r}")
+            check_finite(features, f"{names[i]}, one batch")
             with torch.enable_grad():
                 scores = F.linear(features.float(), *weights[2 * i : 2 * i + 2])
                 losses.append(F.cross_entropy(scores, batch.labels.to(device)))

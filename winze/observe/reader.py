@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from winze.measure import Block
+from winze.memory import enough_memory
 from winze.observe.features import Pool, sampled
 from winze.observe.feed import Batch, Feed
 from winze.observe.pixel_order import by_pixel
@@ -62,7 +63,7 @@ class Reader:
         `reduce(blocks, samples)` makes of all of them; it is given too, elsewhere None. The next batch may overwrite
         features and what is given.
         """
-        waiting = _Waiting(self, take)
+        waiting = _Waiting(self, take, feed.name)
         read: set[int] = set()
 
         def hand(index: int, features: Tensor) -> None:
@@ -90,12 +91,14 @@ class Reader:
         with recording(self.net, self.spots, hand, self.pool), closing(replay) if replay else nullcontext():
             for batch in self.track(feed, text, len(feed)):
                 waiting.begin(batch)
-                arguments = batch.args, batch.kwargs
-                if self.by_pixel:
-                    arguments = by_pixel(arguments)
-                found = replay(arguments) if replay is not None else None
+                with enough_memory(waiting.where):
+                    arguments = batch.args, batch.kwargs
+                    if self.by_pixel:
+                        arguments = by_pixel(arguments)
+                    found = replay(arguments) if replay is not None else None
+                    seen = forward(arguments) if found is None else None
                 if found is None:
-                    yield batch, forward(arguments), None
+                    yield batch, seen, None
                     if waiting.given > SMALL or _elements(arguments) > SMALL:
                         replay = None
                     continue
@@ -103,6 +106,10 @@ class Reader:
                 for first, each in found[0]:
                     waiting.give(first, each)
                 yield waiting.batch, *found[1:]
+
+    def names(self, feed: Feed) -> list[str]:
+        """The places as errors call them, with the data they are read on."""
+        return [f"{feed.name}, place {spot.place.name!r}" for spot in self.spots]
 
     def widths(self, feed: Feed) -> list[int]:
         """How many features each place has."""
@@ -124,17 +131,19 @@ class Reader:
 class _Waiting:
     """Features of places that wait to be handed on together; what is large on its own does not wait."""
 
-    def __init__(self, reader: Reader, take: Take) -> None:
-        self.reader, self.take = reader, take
+    def __init__(self, reader: Reader, take: Take, data: str) -> None:
+        self.reader, self.take, self.data = reader, take, data
         self.views = reader.pool != "mean"  # of an output that the network may overwrite
         self.rows: list[Tensor] = []
         self.gathered: list[tuple[int, Tensor]] | None = None
 
     def begin(self, batch: Batch) -> None:
         self.batch, self.first, self.rows, self.given = batch, 0, [], 0
+        self.reached: int | None = None
 
     def add(self, place: int, features: Tensor) -> None:
         n, width = features.shape
+        self.reached = place
         if n != len(self.batch):
             raise ValueError(
                 f"place {self._name(place)!r}: {n} rows for {len(self.batch)} samples; leave it out with places="
@@ -158,19 +167,14 @@ class _Waiting:
         if not self.rows:
             return
         rows, self.rows = self.rows, []
-        try:
-            self.give(self.first, torch.stack(rows) if len(rows) > 1 else rows[0][None])
-        except torch.OutOfMemoryError as error:
-            raise MemoryError(
-                f"place {self._name(self.first)!r}: {rows[0].shape[1]} features do not fit in memory; "
-                "lower batch= or max_features=, or pool more"
-            ) from error
+        self.give(self.first, torch.stack(rows) if len(rows) > 1 else rows[0][None])
 
     def give(self, first: int, features: Tensor) -> None:
         """Hand on the features of neighbouring places, from the `first` on."""
         self.given += features.numel()
         if self.gathered is None:
-            self.take(first, Block(features), self.batch)
+            with enough_memory(f"{self.data}, place {self._name(first)!r}, {features.shape[2]} features"):
+                self.take(first, Block(features), self.batch)
         else:
             self.gathered.append((first, features.clone() if self.views else features))
 
@@ -182,6 +186,12 @@ class _Waiting:
             yield self.gathered
         finally:
             self.gathered = None
+
+    def where(self) -> str:
+        """How far the forward has come."""
+        if self.reached is None:
+            return f"{self.data}, before the first place"
+        return f"{self.data}, after place {self._name(self.reached)!r}, the last one reached"
 
     def _name(self, place: int) -> str:
         return self.reader.spots[place].place.name

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import platform
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import CKA, ClassMeans, Probe
+from winze.memory import enough_memory
+from winze.observe.costs import SAMPLES
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
 from winze.observe.feed import Data, Feed, pair
@@ -21,11 +22,13 @@ from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where, find_spots
 from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
+from winze.observe.progress import tracker
 from winze.observe.reader import Reader
 from winze.observe.result import Scan
 from winze.observe.shards import Crew, in_shards
 from winze.observe.store import Store
 from winze.readings import Readings
+from winze.shape.example import Example
 
 MEASURES = ("probe", "rank", "cka", "variance", "collapse", "norm")
 PROBES = ("ridge", "adam")
@@ -67,21 +70,22 @@ def scan(
     `winze.lab.Processes(2)`, reads the data in shards at the same time. The network is left as it was.
     """
     check_pool(pool)
-    if batch < 1 or max_features < 1:
-        raise ValueError(f"batch and max_features must be at least 1, got {batch} and {max_features}")
+    if min(batch, max_features, memory) < 1:
+        raise ValueError(f"batch, max_features and memory must be at least 1, got {batch}, {max_features} and {memory}")
     wanted = _checked(measures, probe, train)
     if name in (ood or {}):
         raise ValueError(f"ood= has {name!r}, which is the name of the data itself: call one of them otherwise")
     began = time.perf_counter()
-    track = _tracker(progress)
+    track = tracker(progress)
     with _placed(net, device) as where:
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
         given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool
-        if example is None:
-            spots, turned = spots_and_order(net, given, where, taken, places, layout)
-        else:
-            spots, turned = find_spots(net, example, places, layout), False
+        with enough_memory(f"{name}, looking for places with the first samples", "take smaller ones"):
+            if example is None:
+                spots, turned = spots_and_order(net, given, where, taken, places, layout)
+            else:
+                spots, turned = find_spots(net, example, places, layout), False
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})
         reader = Reader(net, spots, taken, max_features, track, crew, turned, recorded=True)
         full = [spot.width(taken) for spot in spots] if example is None else reader.widths(test_feed)
@@ -125,7 +129,9 @@ def scan(
         )
         result = Scan(readings)
         if costs and train_feed is not None:
-            measure_cuts(net, result, test_feed.example(32))
+            with enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)"):
+                timed = Example(test_feed.example(SAMPLES)).with_batch(SAMPLES)
+                measure_cuts(net, result, timed.kwargs or timed.args)
         return result
 
 
@@ -157,10 +163,11 @@ class Scanner:
         groups = [list(range(len(self.widths)))] if wanted == {"cka"} else _groups(self.widths, self.memory)
         store = Store(self.readings, name, wanted)
         keep = 1000 if embed else 0
-        cka = CKA(len(self.widths)) if "cka" in wanted else None
+        cka = CKA(len(self.widths), name=test.name) if "cka" in wanted else None
         if len(groups) > 1 and (cka is not None or keep):
-            pairs = in_shards(read_test, self.reader, test, classes, self.widths, None, cka, False, keep)
-            store.pairs(self.reader.spots, pairs, embed)
+            with self._room(f"{test.name}, CKA or pictures"):
+                pairs = in_shards(read_test, self.reader, test, classes, self.widths, None, cka, False, keep)
+                store.pairs(self.reader.spots, pairs, embed)
             cka, keep = None, 0
         correct: list[Tensor] = []
         labels: Tensor | None = None
@@ -171,14 +178,17 @@ class Scanner:
             probes: Sequence[Probe] | None = None
             centres: ClassMeans | None = None
             if "probe" in wanted and train is not None:
-                probes, centres = self._probes(reader, train, classes, widths, ends)
+                with self._room(f"{train.name}, probes", group):
+                    probes, centres = self._probes(reader, train, classes, widths, ends)
             elif ends and train is not None:
                 centres = in_shards(class_centres, reader, train, classes)
             moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
-            result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep, ends, centres)
-            store.places(reader.spots, result, probes)
-            if len(groups) == 1:
-                store.pairs(reader.spots, result, embed)
+            with self._room(f"{test.name}, reading", group):
+                result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep, ends, centres)
+            with self._room(f"{test.name}, ranks and CKA", group):
+                store.places(reader.spots, result, probes)
+                if len(groups) == 1:
+                    store.pairs(reader.spots, result, embed)
             if labels is not None and not torch.equal(labels, result.labels):
                 raise ValueError(
                     f"{test.name}: samples came in another order in the second pass; turn shuffling off, or raise "
@@ -190,6 +200,12 @@ class Scanner:
             correct += result.correct
         if correct:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
+
+    def _room(self, what: str, group: Sequence[int] | None = None) -> AbstractContextManager[None]:
+        """Tell of memory that runs out at some places with the widest of them."""
+        widest = max(range(len(self.widths)) if group is None else group, key=lambda i: self.widths[i])
+        place = self.reader.spots[widest].place
+        return enough_memory(f"{what}, at most {self.widths[widest]} features at a place ({place.name!r})")
 
     def _probes(
         self, reader: Reader, train: Feed, classes: int, widths: list[int], ends: bool
@@ -254,18 +270,3 @@ def _groups(widths: list[int], memory: int) -> list[list[int]]:
         groups[-1].append(i)
         used += need
     return groups
-
-
-def _tracker(progress: bool | None) -> Callable[[Iterable[Any], str, int], Iterable[Any]]:
-    """A progress bar on long work: where asked for, or on a terminal."""
-    shown = sys.stderr.isatty() if progress is None else progress
-
-    def track(batches: Iterable[Any], text: str, total: int) -> Iterable[Any]:
-        if not shown or not text:
-            return batches
-        from rich.console import Console
-        from rich.progress import track as bar
-
-        return bar(batches, text, total or None, console=Console(stderr=True), transient=True)
-
-    return track

@@ -58,7 +58,7 @@ class Store:
     def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
         """What belongs to all places together: CKA, and the pictures."""
         if result.cka is not None:
-            result.cka.check([f"place {spot.place.name!r}" for spot in spots])
+            result.cka.check([f"{self.data} test, place {spot.place.name!r}" for spot in spots])
             self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
             self.readings.conventions["cka_notes"] = result.cka.notes()
         if method is not None and result.kept:

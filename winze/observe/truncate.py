@@ -4,24 +4,29 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from math import isfinite
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.observe.costs import costs
+from winze.memory import is_out_of_memory
+from winze.observe.costs import SAMPLES, costs
 from winze.observe.features import Layout, Pool, pooled, sampled
 from winze.observe.places import Spot, find_spots
 from winze.observe.prefix import CutError, prefix
 from winze.observe.result import Scan
-from winze.report.names import speed
+from winze.report.names import percent, speed
 from winze.shape.example import Example, accepted
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cutting at `place` costs and saves; seconds are of one batch, accuracies those of the scan's test data."""
+    """What cutting at `place` costs and saves; accuracies are those of the scan's test data.
+
+    Operations and seconds are of one batch of so many `samples`.
+    """
 
     place: Place
     accuracy: float
@@ -32,15 +37,21 @@ class Cut:
     flops_before: int
     seconds: float
     seconds_before: float
+    samples: int
 
     def __str__(self) -> str:
-        kept = self.accuracy / self.accuracy_before if self.accuracy_before else float("nan")
-        return (
-            f"Cut after layer {self.place.index + 1} of {self.place.total}, `{self.place.name}`: {kept:.1%} of the "
-            f"accuracy ({self.accuracy:.4f} of {self.accuracy_before:.4f}), "
-            f"{speed(self.seconds / self.seconds_before)}, {self.parameters / self.parameters_before:.0%} of the "
-            f"parameters, {self.flops / self.flops_before if self.flops_before else float('nan'):.0%} of the operations"
-        )
+        parts = []
+        if isfinite(self.accuracy) and self.accuracy_before > 0:
+            both = f"{percent(self.accuracy)}, before {percent(self.accuracy_before)}"
+            parts = [f"{percent(self.accuracy / self.accuracy_before)} of the accuracy ({both})"]
+        parts.append(f"{speed(self.seconds / self.seconds_before)} on {self.samples} samples")
+        for name, left, whole in (
+            ("parameters", self.parameters, self.parameters_before),
+            ("FLOPs", self.flops, self.flops_before),
+        ):
+            parts += [f"{100 * left / whole:.0f} % of the {name}"] if whole else []
+        where = f"layer {self.place.index + 1} of {self.place.total}, `{self.place.name}`"
+        return f"Cut after {where}: {', '.join(parts)}."
 
 
 class Reading(nn.Module):
@@ -94,7 +105,8 @@ def truncate(
     `at` is a place, its name or its number from 0; left out, the start of the tunnel at `threshold`. `head` is
     `"probe"`, a module of your own that takes the place's output, or None for the bare output. `network` is the name
     or `file.py:function` by which `winze.load` builds the network again. Accuracy is the probe's on the scan's test
-    data; parameters, operations and seconds are measured on `example` (left out: noise of the shape scanned).
+    data; parameters, operations and seconds are measured on `example` (left out: 32 samples of
+    noise of the shape scanned).
 
     The result has weights of its own: training it leaves the network as it is. With `copy=False` it is made of the
     network's own modules, which takes no memory, and training the one trains the other.
@@ -106,7 +118,7 @@ def truncate(
     try:
         spot = _spot(net, scan, place, batch)
     except (TypeError, RuntimeError, IndexError) as error:
-        if example is not None or isinstance(error, CutError):
+        if example is not None or isinstance(error, CutError) or is_out_of_memory(error):
             raise
         raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
     body = prefix(net, spot, sample)
@@ -121,7 +133,7 @@ def truncate(
         small.body = _copied(body)
     _check_batches(small, sample)
     if measure:
-        small.cut = _cost(net, small, scan, place, batch)
+        small.cut = _cost(net, small, scan, place, sample if example is not None else sample.with_batch(SAMPLES))
     return small
 
 
@@ -139,7 +151,7 @@ def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
     if at is None:
         found = scan.tunnel(threshold)
         if found.start is None:
-            raise ValueError(f"no place to cut at: {found.reason}; name one with at=")
+            raise ValueError(f"no place to cut at: {found.reason}; name one with at= (--at)")
         return found.start
     if isinstance(at, int) and 0 <= at < len(places):
         return places[at]
@@ -227,6 +239,8 @@ def _check_batches(small: nn.Module, sample: Example) -> None:
         with torch.no_grad():
             rows = len(small(*larger.args, **larger.kwargs))
     except Exception as error:
+        if is_out_of_memory(error):
+            raise
         raise CutError(f"the cut network runs at one batch size only: {error}") from error
     finally:
         for module, mode in modes:
@@ -235,8 +249,8 @@ def _check_batches(small: nn.Module, sample: Example) -> None:
         raise CutError("the cut network does not follow the batch size")
 
 
-def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, batch: Any) -> Cut:
-    before, after = costs([net, small], batch)
+def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, sample: Example) -> Cut:
+    before, after = costs([net, small], sample.kwargs or sample.args)
     own = scan.readings.select(measure="accuracy").rows
     probed = "probe" in scan.readings.conventions["measures"]
     curve = scan.curve("probe").tolist() if probed else [float("nan")] * len(scan.places)
@@ -251,4 +265,5 @@ def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, batch: Any
         before.flops,
         after.seconds,
         before.seconds,
+        sample.batch,
     )

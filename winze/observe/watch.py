@@ -1,19 +1,23 @@
-"""The measures of a scan while a network trains: every so many steps, on a fixed set of batches."""
+"""The measures of a scan while a network trains: every so many steps or epochs, on a fixed set of batches."""
 
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import astuple, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from winze.measure import CKA, Block, weight_change
+from winze.measure import weight_change
+from winze.observe.between import cka_of, twice
 from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Batch, Data, Feed, pair
+from winze.observe.feed import Data, Feed, pair
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
@@ -33,7 +37,8 @@ class Watch:
         optimizer.step(); watch.step()
         watch.readings.curve("numerical_rank", step=500)
 
-    `test` is read every `every` steps, and once at the start. With `train` there are ridge probes too. `"cka"` is CKA
+    `test` is read once at the start and every `every` steps; or, by calling `epoch()` after each epoch, every
+    `every_epoch` epochs; or both. Left out, they are 100 steps. With `train` there are ridge probes too. `"cka"` is CKA
     of each place to itself in the `reference` network (left out: the network as it is now, copied), `"weight_change"`
     the RMS change of each weight tensor since it was last read, every `weights_every` steps (None: as all else).
     """
@@ -42,7 +47,7 @@ class Watch:
         self,
         net: nn.Module,
         test: Data,
-        every: int = 100,
+        every: int | None = None,
         train: Data = None,
         places: Where = None,
         measures: Sequence[str] = ("rank", "norm"),
@@ -53,22 +58,26 @@ class Watch:
         batch: int = 256,
         max_features: int = 8000,
         weights_every: int | None = None,
+        every_epoch: int | None = None,
     ) -> None:
         unknown = set(measures) - set(MEASURES)
         if unknown:
             raise ValueError(f"Watch measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown))}")
-        if every < 1:
-            raise ValueError(f"every must be at least 1, got {every}")
-        if weights_every is not None and (weights_every < 1 or weights_every % every):
+        if every is None and every_epoch is None:
+            every = 100
+        for option, number in (("every", every), ("every_epoch", every_epoch)):
+            if number is not None and number < 1:
+                raise ValueError(f"{option} must be at least 1, got {number}")
+        if weights_every is not None and (every is None or weights_every < 1 or weights_every % every):
             raise ValueError(f"weights_every is a multiple of every, {every}, not {weights_every}")
         check_pool(pool)
-        self.net, self.every, self.steps = net, every, 0
-        self._weights_every = every if weights_every is None else weights_every
+        self.net, self.every, self.every_epoch, self.steps, self.epochs = net, every, every_epoch, 0, 0
+        self._weights_every = 1 if weights_every is None else weights_every
         self.readings = Readings()
         self._wanted = set(measures) | ({"probe"} if train is not None else set())
         if "probe" in self._wanted and train is None:
             raise ValueError("probes need train data: pass train=")
-        device = next((p.device for p in net.parameters()), torch.device("cpu"))
+        device = self._device()
         self._train: Feed | None = None
         if train is not None:
             self._train, self._test, self._classes = pair(train, test, name, batch, device)
@@ -96,18 +105,28 @@ class Watch:
             probe="ridge",
             measures=sorted(self._wanted),
             every=every,
+            every_epoch=every_epoch,
         )
         self.read()
 
     def step(self) -> None:
         """Count one training step, and read the network where it is time."""
         self.steps += 1
-        if self.steps % self.every == 0:
+        if self.every is not None and self.steps % self.every == 0:
+            self.read()
+
+    def epoch(self) -> None:
+        """Count one epoch, after its last step, and read the network where it is time and that step has not been."""
+        self.epochs += 1
+        if self.every_epoch is None or self.epochs % self.every_epoch:
+            return
+        if self.readings.rows[-1].step != self.steps:
             self.read()
 
     @torch.no_grad()
     def read(self) -> None:
         """Read the network now."""
+        self._follow()
         now = Readings()
         store = Store(now, self._name, self._wanted - {"cka"})
         probes = centres = None
@@ -134,6 +153,7 @@ class Watch:
         reference = self._reference.net.state_dict() if self._reference is not None and self._own_reference else {}
         return {
             "steps": self.steps,
+            "epochs": self.epochs,
             "rows": [list(astuple(row)) for row in self.readings.rows],
             "weights": {name: value.clone() for name, value in weights.items()},
             "reference": {name: value.clone() for name, value in reference.items()},
@@ -141,7 +161,7 @@ class Watch:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go back to where `state_dict` was taken."""
-        self.steps = state["steps"]
+        self.steps, self.epochs = state["steps"], state.get("epochs", 0)  # older states have steps alone
         self.readings.rows[:] = [Row(*row) for row in state["rows"]]
         here = self._weights
         self._weights |= {name: value.to(here[name], copy=True) for name, value in state["weights"].items()}
@@ -154,21 +174,24 @@ class Watch:
 
     def callback(self) -> Any:
         """The same as a Lightning callback: `Trainer(callbacks=[watch.callback()])`."""
-        try:
-            from lightning.pytorch.callbacks import Callback  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            try:
-                from pytorch_lightning.callbacks import Callback  # type: ignore[import-not-found,unused-ignore]
-            except ImportError as error:
-                raise ImportError("Watch.callback() needs Lightning: pip install lightning") from error
         watch = self
+        base: Any = _lightning().Callback
 
-        class WatchCallback(Callback):  # type: ignore[misc,unused-ignore]
-            """Steps the watch after each training batch."""
+        class WatchCallback(base):  # type: ignore[misc,unused-ignore]
+            """Counts the optimizer's steps and the epochs of training."""
 
-            def on_train_batch_end(self, *args: Any, **kwargs: Any) -> None:
-                """Count the step."""
-                watch.step()
+            def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+                """Where the optimizer stands before the batch."""
+                self.before = trainer.global_step
+
+            def on_train_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
+                """Count the step, which several batches share where gradients are accumulated."""
+                if trainer.global_step > self.before:
+                    watch.step()
+
+            def on_train_epoch_end(self, *args: Any, **kwargs: Any) -> None:
+                """Count the epoch."""
+                watch.epoch()
 
             def state_dict(self) -> dict[str, Any]:
                 """What Lightning's checkpoints keep."""
@@ -180,24 +203,26 @@ class Watch:
 
         return WatchCallback()
 
+    def _device(self) -> torch.device:
+        return next((p.device for p in self.net.parameters()), torch.device("cpu"))
+
+    def _follow(self) -> None:
+        """Read where the network is: a trainer may have moved it. A reference that was given stays where it is."""
+        device = self._device()
+        if device == self._test.device:
+            return
+        for feed in (self._train, self._test):
+            if feed is not None:
+                feed.device = device
+        if self._reference is not None and self._own_reference:
+            self._reference.net.to(device)
+        self._weights = {name: value.to(device) for name, value in self._weights.items()}
+
     def _read_cka(self, now: Readings) -> None:
         if self._reference is None:
             return
-        count = len(self._reader.spots)
-        cka = CKA(count, count)
-        shift = 0
-
-        def take(first: int, block: Block, batch: Batch) -> None:
-            cka.block(shift + first, block)
-
-        for batch, *_ in self._reader.run(self._test, take, ""):
-            shift = count  # the same batch again: a loader that shuffles would give the reference other samples
-            same = Feed([(batch.kwargs or batch.args, batch.labels)], self._test.name, device=self._test.device)
-            for _ in self._reference.run(same, take, ""):
-                pass
-            shift = 0
-            cka.close_batch()
-        notes = cka.notes()
+        cka = cka_of(self._reader, self._reference, twice(self._test), self._test.name)
+        notes, count = cka.notes(), len(self._reader.spots)
         for at, (spot, value) in enumerate(zip(self._reader.spots, cka.matrix().diagonal().tolist(), strict=True)):
             note = notes[at] or notes[count + at]  # its own, or the reference's
             now.add("cka_to_reference", value, place=spot.place, data=self._name, split="test", n=cka.n, note=note)
@@ -212,3 +237,11 @@ class Watch:
 
     def _snapshot(self) -> dict[str, Tensor]:
         return {name: p.detach().clone() for name, p in self.net.named_parameters()}
+
+
+def _lightning() -> Any:
+    """Lightning's callbacks, from whichever of its two packages is in use, or else is there."""
+    for package in sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules):
+        with suppress(ImportError):
+            return import_module(f"{package}.callbacks")
+    raise ImportError("Watch.callback() needs Lightning: pip install lightning")

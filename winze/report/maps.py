@@ -66,7 +66,7 @@ def _squares(
     with style.use(theme) as colours:
         across = min(3, len(found))
         down = -(-len(found) // across)
-        drawing = style.figure(3.4 * across + 1, 3.3 * down)
+        drawing = style.figure(2.9 * across + 1, 3.2 * down)
         grid = drawing.subplots(down, across, squeeze=False)
         for axes in grid.flat[len(found) :]:
             axes.set_axis_off()

@@ -127,20 +127,34 @@ def _tunnel(
         return
     first = tunnel.start.index + 1
     if first < total:
-        axes.axvspan(first + 0.5, total + 0.5, color=colours.shade, lw=0, zorder=0)
+        _shade(axes, first, total, colours)
     if found.bounded and tunnel.low is not None:
         end = total if tunnel.high is None else tunnel.high.index + 1
-        axes.axvspan(tunnel.low.index + 0.5, end + 0.5, ymax=0.02, color=colours.faint, lw=0, zorder=1)
+        looks: dict[str, Any] = {"color": colours.faint, "lw": 0, "zorder": 1, "label": "95 % interval of its start"}
+        axes.axvspan(tunnel.low.index + 0.5, end + 0.5, ymax=0.02, **looks)
     where = "tunnel begins after" if first < total else "no tunnel before"
     said = f"{where} layer {numbers[tunnel.start.index]}, {short(tunnel.start.name, 36)}"
     axes.set_title(said, color=colours.faint, fontsize=8)
 
 
+def shade_tunnel(axes: matplotlib.axes.Axes, readings: Readings, colours: style.Theme, threshold: float = 0.95) -> None:
+    """Shade the places behind the start of the tunnel, where probes found one."""
+    found, total = facts.entrance(readings, threshold), len(facts.places(readings))
+    if found is not None and found.tunnel.start is not None and found.tunnel.start.index + 1 < total:
+        _shade(axes, found.tunnel.start.index + 1, total, colours)
+
+
+def _shade(axes: matplotlib.axes.Axes, first: int, total: int, colours: style.Theme) -> None:
+    axes.axvspan(first + 0.5, total + 0.5, color=colours.shade, lw=0, zorder=0, label="tunnel")
+
+
 def depth_axis(axes: matplotlib.axes.Axes, x: facts.Array, bottom: bool = True) -> None:
-    """Number the places from 1, whole numbers only, with half a place of room at both ends."""
-    from matplotlib.ticker import MaxNLocator
+    """Number the places, whole numbers only, with half a place of room at both ends; where some lack, those of `x`."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator
 
     axes.set_xlim((x[0] if x.size else 1) - 0.5, (x[-1] if x.size else 1) + 0.5)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=20, integer=True, min_n_ticks=1))
+    gaps = x.size > 1 and bool((np.diff(x) > 1).any())
+    sparse = FixedLocator(x[:: max(1, len(x) // 8)].tolist())
+    axes.xaxis.set_major_locator(sparse if gaps else MaxNLocator(nbins=20, integer=True, min_n_ticks=1))
     if bottom:
         axes.set_xlabel("layer")

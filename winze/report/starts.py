@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,10 +24,12 @@ def tunnel_starts(
     threshold: float = 0.95,
     told: Mapping[str, float] | None = None,
     whose: str = "the paper's",
+    within: float = 1.0,
 ) -> matplotlib.figure.Figure:
     """Draw each arm's layers as a bar: curves are averaged over seeds first, the thin line is the 95 % interval.
 
-    What the paper told of an arm is a diamond. An arm that never reaches the threshold has no tunnel and a hatched bar.
+    What the paper told of an arm is a diamond. An arm that never reaches the threshold has no tunnel and a hatched bar,
+    one that reaches it later than `within` this share of its layers has none either.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -48,8 +50,18 @@ def tunnel_starts(
                 axes.barh(row, total, color="none", edgecolor=edge, hatch="//", height=0.6, label="no probe gets there")
             else:
                 axes.barh(row, start, color=colours.probe, height=0.6, alpha=0.75, label="extractor")
-                axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
-                axes.plot([low, high], [row, row], color=colours.ink, lw=1.4)
+                if start <= within * total:
+                    axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
+                else:
+                    said = f"no tunnel: it would begin after {percent(within)} of the layers"
+                    looks: dict[str, Any] = {
+                        "color": "none",
+                        "edgecolor": colours.faint,
+                        "linestyle": ":",
+                        "height": 0.6,
+                    }
+                    axes.barh(row, total - start, left=start, label=said, **looks)
+                axes.plot([low, high], [row, row], color=colours.ink, lw=1.4, label="95 % interval of the start")
             if arm in (told or {}):
                 axes.plot((told or {})[arm], row, "D", mfc=colours.paper, color=colours.rank, markersize=5, label=whose)
         axes.set_yticks(np.arange(len(read)), [short(arm.replace("_", " "), 30) for arm in read])

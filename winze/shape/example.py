@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
+from winze.memory import is_out_of_memory
+
 BATCH = 2
 T = TypeVar("T")
 
@@ -60,6 +62,8 @@ def accepted(net: nn.Module, given: Any, use: Callable[[Example], T]) -> T:
         try:
             return use(example)
         except Exception as error:
+            if is_out_of_memory(error):
+                raise
             raise ValueError(
                 f"{type(net).__name__} does not take this example: {type(error).__name__}: {error}"
             ) from error

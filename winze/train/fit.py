@@ -268,5 +268,7 @@ class _Loop:
             if isinstance(watch, Watch):
                 if step:
                     watch.step()
+                if step and step % self.source.steps == 0:
+                    watch.epoch()
             else:
                 watch(self.net, step)

@@ -10,6 +10,7 @@ seconds is our own question. `python docs/weights.py RUN...` puts the weights of
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from winze.lab import Recipe, Scale
 from winze.lab.quantities import OOD, KeptInTunnel, TunnelLayer, Whole, drop, hidden
@@ -109,5 +110,5 @@ recipe = Recipe(
     ),
     departures=(NORM, PICTURES, REFERENCE, COUNTED, OWN_NORMALISATION),
     measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss"),
-    figures={"Start of the tunnel": tunnel_starts},
+    figures={"Start of the tunnel": partial(tunnel_starts, within=0.75)},
 )

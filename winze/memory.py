@@ -1,0 +1,46 @@
+"""Memory that runs out: noticed however it is said, and told with where it was and what to lower."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+
+LOWER = "lower batch=, max_features= or memory= (--batch, --max-features, --memory), or pool more"
+SAID = ("out of memory", "allocate memory", "not enough memory", "alloc_failed", "bad_alloc", "memory may have run out")
+"""How errors that are no MemoryError say it: CUDA, the CPU, cuBLAS and cuDNN, C++, a crew whose worker was killed."""
+
+
+class NoRoomError(MemoryError):
+    """Memory ran out, and the text says where and what to do."""
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error says that memory could not be had."""
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        return True
+    text = str(error).lower()
+    return isinstance(error, RuntimeError | OSError) and any(words in text for words in SAID)
+
+
+@contextmanager
+def enough_memory(where: str | Callable[[], str], lower: str = LOWER) -> Iterator[None]:
+    """While open, memory that runs out is told with `where` that was and what to `lower`; the innermost tells."""
+    try:
+        yield
+    except NoRoomError:
+        raise
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        place = where if isinstance(where, str) else where()
+        raise NoRoomError(f"{place}: memory ran out{_detail(str(error))}; {lower}") from error
+
+
+def _detail(text: str) -> str:
+    """How much was asked for, else the first line of what was said."""
+    asked = re.search(r"allocate ([\d.]+ \w+)", text)
+    first = f"asked for {asked[1]}" if asked else "".join(text.splitlines()[:1])
+    return f" ({first})" if first else ""
