@@ -9,6 +9,7 @@ from winze.report.curves import Curve, curves
 from winze.report.ladders import Rung, ladder
 from winze.report.maps import distance_map, training_map
 from winze.report.points import Group, points
+from winze.report.profile import depth_axis
 from winze.report.scans import UnreadError
 from winze.report.starts import tunnel_starts
 
@@ -166,3 +167,18 @@ def test_maps_count_layers_as_the_paper_does():
 def test_a_map_of_distances_starts_at_zero():
     image = distance_map({"one": run(), "two": run()}).axes[0].get_images()[0]
     assert image.get_clim() == (0, 15)
+
+
+def test_a_start_in_the_last_layers_is_no_tunnel():
+    axes = tunnel_starts({"one_arm": ARMS["one_arm"]}, within=0.4).axes[0]
+    assert [bar.get_width() for bar in axes.patches] == [5, 5]
+    assert "no tunnel: it would begin after 40 % of the layers" in {bar.get_label() for bar in axes.containers}
+    within = tunnel_starts({"one_arm": ARMS["one_arm"]}, within=0.5).axes[0]
+    assert "tunnel" in {bar.get_label() for bar in within.containers}
+
+
+def test_ticks_stand_at_layers_that_there_are():
+    drawing = style.figure()
+    axes = drawing.add_subplot()
+    depth_axis(axes, np.array([3, 5, 7, 9]))
+    assert list(axes.get_xticks()) == [3, 5, 7, 9]

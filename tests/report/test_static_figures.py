@@ -8,7 +8,7 @@ import pytest
 from synthetic import scan, watched
 
 from winze.readings import Readings
-from winze.report import figures, save_all, style
+from winze.report import facts, figures, save_all, style
 from winze.report.scans import UnreadError
 
 NAN = float("nan")
@@ -188,3 +188,17 @@ def test_png_and_svg_have_the_same_layout() -> None:
 @pytest.mark.parametrize(("value", "text"), [(1, "1"), (0.1, "0.1"), (1000, "1000"), (1e-3, "10⁻³"), (1e-12, "10⁻¹²")])
 def test_ticks_of_logarithmic_axes_are_plain_text(value: float, text: str) -> None:
     assert style.power_of_ten(value) == text
+
+
+def test_variances_are_those_of_a_feature_where_widths_were_read() -> None:
+    read = scan()
+    axes = figures.class_variances({"a": read}).axes[0]
+    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), facts.column(read, "intra_variance") / 512)
+    (shaded,) = (patch for patch in axes.patches if patch.get_label() == "tunnel")
+    assert shaded.get_x() == 8.5
+    read.conventions["rank"]["max_features"] = 100
+    axes = figures.class_variances({"a": read}).axes[0]
+    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), facts.column(read, "intra_variance") / 100)
+    read.rows = [row for row in read.rows if row.measure != "features"]
+    axes = figures.class_variances({"a": read}).axes[0]
+    np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), facts.column(read, "intra_variance"))

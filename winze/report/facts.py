@@ -14,6 +14,7 @@ from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.readings import Readings, Row
 
 NAN = float("nan")
+MOST_FEATURES = 8000  # of a place, that a scan takes variances of if not told otherwise
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -64,6 +65,14 @@ def measures(readings: Readings) -> list[str]:
     name = home(readings)
     rows = [row for row in readings.rows if row.index is not None and row.data in (name, "")]
     return list(dict.fromkeys(row.measure for row in rows if np.isfinite(row.value)))
+
+
+def a_feature(readings: Readings, measure: str) -> Array:
+    """A sum over features at every place, divided by how many there are; as it is where widths were not read."""
+    if not has(readings, "features"):
+        return column(readings, measure)
+    most = readings.conventions.get("rank", {}).get("max_features", MOST_FEATURES)
+    return column(readings, measure) / np.minimum(column(readings, "features"), most)
 
 
 def column(readings: Readings, measure: str, data: str | None = None, field: str = "value") -> Array:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.figure
 
-MOST = 8000  # features of a place that a scan takes variances of
-
 
 def spectra(scans: Scans, theme: str = "light") -> matplotlib.figure.Figure:
     """Draw the covariance eigenvalues of each place, as shares of the largest, one colour a depth."""
@@ -42,7 +40,7 @@ def spectra(scans: Scans, theme: str = "light") -> matplotlib.figure.Figure:
 def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Figure:
     """Draw the variance within classes (solid) and between them (dashed) over depth.
 
-    Where widths were read it is that of a feature: layers differ in width, and a sum over features would tell of that.
+    They are those of a feature: layers differ in width, and a sum over features would tell of that.
     The axis is logarithmic, so the gap between two lines is their ratio. The tunnel of a network alone is shaded.
     """
     both = ("intra_variance", "inter_variance")
@@ -51,12 +49,9 @@ def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Fig
         drawing = style.figure()
         axes = drawing.add_subplot()
         longest = np.arange(1)
-        wide = all(facts.has(one, "features") for one in found.values())
         for spot, (name, one) in enumerate(found.items()):
             x = np.array([place.index + 1 for place in facts.places(one)])
             longest = x if x[-1] > longest[-1] else longest
-            most = one.conventions.get("rank", {}).get("max_features", MOST)
-            divided = np.minimum(facts.column(one, "features"), most) if wide else 1.0
             for measure, dash in zip(both, ("-", "--"), strict=True):
                 one_colour = colours.probe if measure == both[0] else colours.rank
                 colour = colours.scans[spot % len(colours.scans)] if len(found) > 1 else one_colour
@@ -64,11 +59,11 @@ def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Fig
                 marker = style.MARKERS[spot % len(style.MARKERS)]
                 if facts.has(one, measure):
                     looks: dict[str, Any] = {"marker": marker, "markevery": style.sparse(len(x)), "color": colour}
-                    axes.plot(x, facts.column(one, measure) / divided, dash, label=said, **looks)
+                    axes.plot(x, facts.a_feature(one, measure), dash, label=said, **looks)
         if len(found) == 1:
             shade_tunnel(axes, next(iter(found.values())), colours)
         depth_axis(axes, longest)
-        axes.set(yscale="log", ylabel="variance a feature" if wide else "variance")
+        axes.set(yscale="log", ylabel="variance a feature")
         axes.yaxis.set_major_formatter(style.power_of_ten)
         axes.yaxis.set_minor_formatter("")
         drawing.legend(loc="outside lower center", ncols=3 if len(found) == 1 else 2)

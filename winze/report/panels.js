@@ -39,12 +39,12 @@ function ends(traces, scan, numbers) {
 function variances() {
   const traces = [];
   scans.forEach((scan, spot) => [["intra_variance", "solid", "probe"], ["inter_variance", "dash", "rank"]].forEach(([measure, dash, role]) => {
-    const found = scan.curves[measure] && scan.curves[measure][scan.home];
-    if (!found) return;
+    if (!scan.curves[measure] || !scan.curves[measure][scan.home]) return;
+    const found = scan.variances[measure];
     const look = { dash, colour: several ? scanColour(spot) : theme()[role], mark: several ? marks[spot % 7] : "circle", size: 5, said: (several ? scan.name + ", " : "") + page.labels[measure] };
     traces.push(line(scan, scan.numbers, found, page.labels[measure], number, look));
   }));
-  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance", { rangemode: "tozero" }) });
+  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance a feature", { type: "log", exponentformat: "power" }) });
 }
 
 function embedding() {

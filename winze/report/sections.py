@@ -141,7 +141,8 @@ def _variances(scans: dict[str, Readings]) -> Section | None:
     found = {name: one for name, one in scans.items() if any(facts.has(one, measure) for measure in both)}
     if not found:
         return None
-    inner = chart("variances", "Variance within and between classes over depth; the values are in the table below")
+    said = "Variance a feature within and between classes over depth; the table below has the sums over features"
+    inner = chart("variances", said)
     for name, one in found.items():
         caption = f"Class variances{_of(name, scans)}"
         inner += tables.hidden(tables.by_place(one, both, [], caption), caption)
