@@ -5,15 +5,12 @@ starts. The time of the cut network is a ratio to the whole one's, for single pi
 
     python benchmarks/cut.py [--networks winze/resnet20 runs/3f2a.../net.safetensors] [--device cuda] [--limit 5000]
 
-Networks are names of those that come with winze, or files that `winze.load` reads. Of one whose trained weights are not
-at hand `--at stages.2.0` measures what does not depend on them: time and size of a cut there. `--options` says how to
-build such a network.
+Networks are names of those that come with winze, or files that `winze.load` reads.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
@@ -35,8 +32,6 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--networks", nargs="+", default=all_trained())
     parser.add_argument("--name", help="what a network from a file is called in the table")
-    parser.add_argument("--at", help="cut a network of fresh weights at this place, and measure time and size alone")
-    parser.add_argument("--options", type=json.loads, default={}, help="""with --at: such as '{"stem": "thesis"}'""")
     parser.add_argument("--pool", default="mean", help="as winze.scan takes it: mean, or the side of a grid")
     parser.add_argument("--limit", type=int)
     parser.add_argument("--pairs", type=int, default=12)
@@ -45,27 +40,12 @@ def main() -> None:
     if args.name and len(args.networks) > 1:
         parser.error("--name names one network")
     for name in args.networks:
-        found = (row if args.at is None else fresh)(built(name, args), args)
+        file = Path(name)
+        net = winze.load(file) if file.suffix == ".safetensors" else build(name, pretrained=True)
+        found = row(net.to(args.device).eval(), args)
         found = {"network": args.name or name, **found}
         print(found, flush=True)
         merge("cut", [found], args.device, args.out, alike="network")
-
-
-def built(name: str, args: argparse.Namespace) -> nn.Module:
-    """The trained network, or one of fresh weights that `--at` cuts."""
-    if args.at is not None:
-        net = build(name, 10, **args.options)
-    else:
-        net = winze.load(name) if Path(name).suffix == ".safetensors" else build(name, pretrained=True)
-    return net.to(args.device).eval()
-
-
-def fresh(net: nn.Module, args: argparse.Namespace) -> dict[str, Any]:
-    """Cut a network of fresh weights where one that has learnt was cut, and time both."""
-    few = torch.randn(40, 3, 32, 32, device=args.device), torch.arange(40, device=args.device) % 10
-    scan = winze.scan(net, few, few, measures=["probe"], costs=False)
-    small = winze.truncate(net, scan, args.at).eval()
-    return size(small.cut, scan) | {"fresh": True} | times(net, small, args)
 
 
 def row(net: nn.Module, args: argparse.Namespace) -> dict[str, Any]:
@@ -86,35 +66,23 @@ def row(net: nn.Module, args: argparse.Namespace) -> dict[str, Any]:
         name="cifar10",
     )
     small = winze.truncate(net, scan).eval()
+    assert small.cut is not None
     cut, best = small.cut, scan.best_for(OTHER)
-    assert cut is not None
     return {
         "images": len(data.train[1]),
         "pool": args.pool,
-        **size(cut, scan),
-        "accuracy": cut.accuracy_before,
-        "accuracy_cut": cut.accuracy,
-        "best_for_other": best.place.index + 1,
-        "other": best.accuracy,
-        "other_last": best.last,
-        **times(net, small, args),
-    }
-
-
-def size(cut: Any, scan: winze.Scan) -> dict[str, Any]:
-    """Where a network was cut, and how much of it is left."""
-    return {
         "start": cut.place.index + 1,
         "places": len(scan.places),
         "place": cut.place.name,
+        "accuracy": cut.accuracy_before,
+        "accuracy_cut": cut.accuracy,
         "parameters": round(cut.parameters / cut.parameters_before, 4),
         "flops": round(cut.flops / cut.flops_before, 4),
+        "best_for_other": best.place.index + 1,
+        "other": best.accuracy,
+        "other_last": best.last,
+        **{f"time_{batch}": time(net, small, batch, args) for batch in BATCHES},
     }
-
-
-def times(net: nn.Module, small: nn.Module, args: argparse.Namespace) -> dict[str, Any]:
-    """What is left of the time, for single pictures and for batches."""
-    return {f"time_{batch}": time(net, small, batch, args) for batch in BATCHES}
 
 
 def time(net: nn.Module, small: nn.Module, batch: int, args: argparse.Namespace) -> dict[str, Any]:

@@ -104,21 +104,15 @@ def cut(result: dict[str, Any]) -> str:
             f"`{row['network']}`",
             row["device"],
             f"{row['start']} of {row['places']}",
-            *(f"{100 * row[name]:.1f} %" if name in row else "-" for name in ("accuracy", "accuracy_cut")),
+            *(f"{100 * row[name]:.1f} %" for name in ("accuracy", "accuracy_cut")),
             *(f"{100 * row[name]:.0f} %" for name in ("parameters", "flops")),
             *(f"{interval(row[f'time_{batch}'])} x" for batch in (1, 256)),
-            *_for_other(row),
+            f"{row['best_for_other']} of {row['places']}",
+            f"{100 * (row['other'] - row['other_last']):+.0f} points",
         ]
         for row in result["rows"]
     ]
     return table(head, rows, origin(result))
-
-
-def _for_other(row: dict[str, Any]) -> tuple[str, str]:
-    if row.get("fresh"):
-        return "-", "-"
-    gain = 100 * (row["other"] - row["other_last"])
-    return f"{row['best_for_other']} of {row['places']}", f"{gain:+.0f} points"
 
 
 def interval(row: dict[str, Any]) -> str:

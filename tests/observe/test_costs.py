@@ -2,6 +2,7 @@
 
 import time
 
+import pytest
 import torch
 from torch import nn
 
@@ -36,5 +37,23 @@ def test_networks_are_timed_in_turns():
     nets = [nn.Linear(4, 4), nn.Linear(4, 4)]
     for number, net in enumerate(nets):
         net.register_forward_hook(lambda *_, number=number: order.append(number))
-    costs(nets, (torch.zeros(2, 4),), rounds=3)
-    assert order == [0, 1] * 6  # counted once, warmed up twice, timed three times
+    costs(nets, (torch.zeros(2, 4),))
+    assert order == [0, 1] * (len(order) // 2)
+    assert len(order) > 2 * 8
+
+
+@pytest.mark.parametrize(("each", "rounds"), [(0.01, 100), (0.5, 7), (2.0, 5), (60.0, 3)])
+def test_quick_networks_run_for_a_second_and_slow_ones_a_few_times(each, rounds, monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("winze.observe.costs.time.perf_counter", lambda: clock[0])
+
+    class Slow(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            clock[0] += each
+            calls.append(clock[0])
+            return super().forward(x)
+
+    calls: list[float] = []
+    (found,) = costs([Slow(4, 4)], (torch.zeros(2, 4),))
+    assert len(calls) - 2 == pytest.approx(rounds, abs=1)  # counted once, warmed up once
+    assert found.seconds == pytest.approx(each)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,10 +28,11 @@ class Cost:
 
 
 @torch.no_grad()
-def costs(nets: Sequence[nn.Module], given: Any, rounds: int = 7) -> list[Cost]:
+def costs(nets: Sequence[nn.Module], given: Any) -> list[Cost]:
     """Measure networks, which may share modules, in eval mode on one batch.
 
-    They run in turns, so that what slows a machine down for a while slows down all of them alike.
+    They run in turns, so that what slows a machine down for a while slows down all of them alike: for a second, and
+    seven rounds at least, which ten seconds cut down to three.
     """
     args, kwargs = ((), given) if isinstance(given, dict) else (tuple(given), {})
     modes = {module: module.training for net in nets for module in net.modules()}
@@ -39,13 +40,22 @@ def costs(nets: Sequence[nn.Module], given: Any, rounds: int = 7) -> list[Cost]:
         for net in nets:
             net.eval()
         counted = [_flops(net, args, kwargs) for net in nets]
-        times = [[_seconds(net, args, kwargs) for net in nets] for _ in range(rounds + 2)][2:]
+        times = list(_rounds(lambda: [_seconds(net, args, kwargs) for net in nets]))
     finally:
         for module, mode in modes.items():
             module.training = mode
     fastest = map(min, zip(*times, strict=True))
     sizes = [sum(p.numel() for p in net.parameters()) for net in nets]
     return [Cost(*each) for each in zip(sizes, counted, fastest, strict=True)]
+
+
+def _rounds(run: Callable[[], list[float]]) -> Iterator[list[float]]:
+    """The times of each round, after one that warms up."""
+    run()
+    begun, count = time.perf_counter(), 0
+    while count < 3 or (count < 7 and time.perf_counter() < begun + 10) or time.perf_counter() < begun + 1:
+        yield run()
+        count += 1
 
 
 def _flops(net: nn.Module, args: Any, kwargs: Any) -> int:

@@ -44,7 +44,7 @@ function variances() {
     const look = { dash, colour: several ? scanColour(spot) : theme()[role], mark: several ? marks[spot % 7] : "circle", size: 5, said: (several ? scan.name + ", " : "") + page.labels[measure] };
     traces.push(line(scan, scan.numbers, found, page.labels[measure], number, look));
   }));
-  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance a feature", { type: "log", exponentformat: "power" }) });
+  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance a feature", { type: "log", exponentformat: "power", dtick: 1 }) });
 }
 
 function embedding() {
