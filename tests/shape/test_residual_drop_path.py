@@ -75,7 +75,9 @@ def test_each_stage_has_the_gradients_of_its_formula(frozen, mask, stage, comput
 @pytest.mark.parametrize("compute", ["dense", "auto"])
 def test_stage_two_computes_the_plain_forward_exactly(case, frozen, mask, compute):
     net = staged(case, 2, frozen=frozen, mask=mask, compute=compute)
-    assert torch.equal(net(case.batch()), case.make()(case.batch()))
+    found, plain = net(case.batch()), case.make()(case.batch())
+    # products with weights that need no gradient are folded another way by PyTorch, which some processors round apart
+    torch.testing.assert_close(found, plain, rtol=0, atol=1e-14 if frozen == "weights" else 0)
 
 
 @without_batchnorm
