@@ -14,6 +14,7 @@ from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.readings import Readings, Row
 
 NAN = float("nan")
+VARIANCES = ("intra_variance", "inter_variance")
 MOST_FEATURES = 8000  # of a place, that a scan takes variances of if not told otherwise
 Array = np.ndarray[Any, np.dtype[Any]]
 

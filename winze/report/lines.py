@@ -43,7 +43,7 @@ def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Fig
     They are those of a feature: layers differ in width, and a sum over features would tell of that.
     The axis is logarithmic, so the gap between two lines is their ratio. The tunnel of a network alone is shaded.
     """
-    both = ("intra_variance", "inter_variance")
+    both = facts.VARIANCES
     found = holding(scans, lambda one: any(facts.has(one, measure) for measure in both), "class variances")
     with style.use(theme) as colours:
         drawing = style.figure()

@@ -16,8 +16,6 @@ from winze.report.pictures import chosen, class_names
 POINTS = 160  # of a spectrum, evenly apart on a logarithmic axis
 SAMPLES = 2000  # of an embedding picture
 
-VARIANCES = ("intra_variance", "inter_variance")
-
 
 def payload(scans: dict[str, Readings], threshold: float) -> dict[str, Any]:
     """Everything that the charts need; the rows themselves are in the table and in the CSV."""
@@ -66,7 +64,7 @@ def _scan(name: str, readings: Readings, threshold: float) -> dict[str, Any]:
         "places": [place.name for place in places],
         "total": places[-1].total if places else 0,
         "curves": curves,
-        "variances": {measure: {"value": plain(facts.a_feature(readings, measure))} for measure in VARIANCES},
+        "variances": {measure: {"value": plain(facts.a_feature(readings, measure))} for measure in facts.VARIANCES},
         "whole": {key: plain(facts.whole(readings, key)) for key in ("accuracy", *COSTS)},
         "tunnel": _tunnel(readings, threshold),
         "cka": None if cka is None or not cka.size else plain(cka),

@@ -137,7 +137,7 @@ def _each(
 
 
 def _variances(scans: dict[str, Readings]) -> Section | None:
-    both = ["intra_variance", "inter_variance"]
+    both = list(facts.VARIANCES)
     found = {name: one for name, one in scans.items() if any(facts.has(one, measure) for measure in both)}
     if not found:
         return None

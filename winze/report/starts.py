@@ -54,13 +54,8 @@ def tunnel_starts(
                     axes.barh(row, total - start, left=start, color=colours.shade, height=0.6, label="tunnel")
                 else:
                     said = f"no tunnel: it would begin after {percent(within)} of the layers"
-                    looks: dict[str, Any] = {
-                        "color": "none",
-                        "edgecolor": colours.faint,
-                        "linestyle": ":",
-                        "height": 0.6,
-                    }
-                    axes.barh(row, total - start, left=start, label=said, **looks)
+                    looks: dict[str, Any] = {"color": "none", "edgecolor": colours.faint, "linestyle": ":"}
+                    axes.barh(row, total - start, left=start, height=0.6, label=said, **looks)
                 axes.plot([low, high], [row, row], color=colours.ink, lw=1.4, label="95 % interval of the start")
             if arm in (told or {}):
                 axes.plot((told or {})[arm], row, "D", mfc=colours.paper, color=colours.rank, markersize=5, label=whose)

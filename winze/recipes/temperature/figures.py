@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from winze.lab.quantities import LAST_OOD, OOD
 from winze.lab.recipe import Draw
 from winze.readings import Array, Readings
 from winze.recipes.temperature.maps import alignment_maps
@@ -29,7 +30,6 @@ NETWORKS = {
     "resnet34": "ResNet-34",
     "resnet50": "ResNet-50",
 }
-FIRST, LAST = "first", "last"  # of the other sets
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Row:
     def set_of(self, run: Readings) -> str | None:
         """The set of other data, by name; None: the network's own."""
         others = facts.others(run)
-        return None if self.data is None or not others else others[0 if self.data == FIRST else -1]
+        return None if self.data is None or not others else others[0 if self.data == OOD else -1]
 
 
 def said(arm: str) -> tuple[str, str]:
@@ -67,7 +67,7 @@ def over_depth(
     """
     panels = _panels(arms, rows[0].measure)
     several = any(len(facts.others(run)) > 1 for runs in arms.values() for run in runs)
-    rows = [row for row in rows if row.data != LAST or several]
+    rows = [row for row in rows if row.data != LAST_OOD or several]
     with style.use(theme) as colours:
         wide = 3.4 if len(panels) > 1 else style.WIDE
         drawing = style.figure(wide * len(panels), 0.7 + 2.5 * len(rows))
@@ -184,8 +184,8 @@ OVER_DEPTH: dict[str, Draw] = {
         over_depth,
         rows=[
             Row("probe", "probe, own data"),
-            Row("probe", "probe", FIRST),
-            Row("probe", "probe", LAST),
+            Row("probe", "probe", OOD),
+            Row("probe", "probe", LAST_OOD),
         ],
     ),
     "Norm of the logits during training": logits_over_training,

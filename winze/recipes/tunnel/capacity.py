@@ -15,12 +15,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from winze.lab import Claim, Recipe, Scale, at_least, lower, rises, share, tunnel_at
+from winze.lab import Claim, Recipe, Scale, lower, rises, share, tunnel_at
 from winze.lab.claims import Contrast
 from winze.lab.quantities import OOD, At, TunnelLayer, Whole, drop, hidden
 from winze.lab.study import Study, train_and_read
 from winze.lab.verdicts import Region
 from winze.recipes.tunnel.cells import ARMS, CLASS_TABLE, DEPTHS, SHARES, STARTS, WIDTH_TABLE, WIDTHS, named
+from winze.recipes.tunnel.claims import loses_other_data
 from winze.recipes.tunnel.settings import (
     CONVOLUTIONS,
     COUNTED,
@@ -157,15 +158,11 @@ recipe = Recipe(
             rises("other_data_lost_at_the_end", [f"mlp{depth}" for depth in DEPTHS], DEPTHS),
             paper="falls in every tunnel",
             scales=FULL,
+            departure={"gpu": TINY},
         ),
         *(
-            Claim(
-                f"other data lose at the end of VGG-19 after {percent} % of CIFAR-10 (5 points or more)",
-                at_least("other_data_lost_at_the_end", arm, 0.05),
-                paper="fall",
-                scales=FULL,
-            )
-            for percent, arm in ((30, "vgg19_30"), (50, "vgg19_50"), (100, "vgg19"))
+            loses_other_data(arm, f"VGG-19 after {percent} % of CIFAR-10", "fall", {"gpu": TINY}, FULL)
+            for percent, arm in zip(SHARES, LADDERS[FULL], strict=True)
         ),
         *(
             Claim(

@@ -30,11 +30,18 @@ def keeps_accuracy(arm: str, name: str) -> Claim:
     )
 
 
-def loses_other_data(arm: str, name: str, paper: str, departure: str | Mapping[str, str] = "") -> Claim:
+def loses_other_data(
+    arm: str,
+    name: str,
+    paper: str,
+    departure: str | Mapping[str, str] = "",
+    scales: tuple[str, ...] | None = None,
+) -> Claim:
     """That the last features serve other data worse than the best do."""
     return Claim(
         f"features of {name} for other data get worse behind their best layer (by 5 points or more)",
         at_least("other_data_lost_at_the_end", arm, 0.05),
         paper=paper,
         departure=departure,
+        scales=scales,
     )
