@@ -265,10 +265,9 @@ class _Loop:
             return
         devices = [self.fabric.device] if self.fabric.device.type == "cuda" else []
         with torch.random.fork_rng(devices, device_type="cuda"):
-            if isinstance(watch, Watch):
-                if step:
-                    watch.step()
-                if step and step % self.source.steps == 0:
-                    watch.epoch()
-            else:
+            if not isinstance(watch, Watch):
                 watch(self.net, step)
+            elif step:  # it has read the start itself
+                watch.step()
+                if step % self.source.steps == 0:
+                    watch.epoch()
