@@ -1,0 +1,146 @@
+"""Run a network and leave it as it was: modes, buffers, attributes of its modules, and the global RNG state."""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+Undo = Callable[[], None]
+OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+
+
+@contextmanager
+def unchanged(*nets: nn.Module | None, training: bool | None = None) -> Iterator[None]:
+    """While open, networks may run, in the mode `training` (None: in theirs); afterwards they are as before.
+
+    Modes are switched by the modules' own `train`, which some override (LoRA layers merge their weights in eval mode).
+    Buffers come back as the same tensors with the same values, plain attributes (counters, caches) likewise, and the
+    RNG of torch, NumPy and Python goes on where it was.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(rng_unchanged())
+        for net in nets:
+            if net is not None:
+                stack.enter_context(_at_rest(net, training))
+        yield
+
+
+@contextmanager
+def rng_unchanged() -> Iterator[None]:
+    """While open, anything may draw random numbers; afterwards the global RNG state is as before."""
+    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
+    cpu, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
+    try:
+        yield
+    finally:
+        torch.set_rng_state(cpu)
+        np.random.set_state(of_numpy)
+        random.setstate(of_python)
+        if cuda is not None:
+            torch.cuda.set_rng_state_all(cuda)
+
+
+@contextmanager
+def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
+    modes = [(module, module.training) for module in net.modules()]
+    switched = training is not None and any(mode != training for _, mode in modes)
+    saved = _values(_written_by_switching(net)) if switched else []
+    state = [undo for module in net.modules() for undo in (_buffers(module), *_attributes(module))]
+    try:
+        if switched:
+            net.train(bool(training))
+        yield
+    finally:
+        for module, mode in modes:  # from the outside in: `train` reaches the children too
+            if module.training != mode:
+                module.train(mode)
+        for module, mode in modes:  # where a module's own `train` does not follow
+            if module.training != mode:
+                module.training = mode
+        for undo in (*state, *saved):
+            undo()
+
+
+def _written_by_switching(net: nn.Module) -> list[Tensor]:
+    """The parameters that a module's own `train` or `eval` may write."""
+    own = [m for m in net.modules() if type(m).train is not nn.Module.train or type(m).eval is not nn.Module.eval]
+    foreign = [module for module in own if not type(module).__module__.startswith("torch.")]
+    return list(dict.fromkeys(parameter for module in foreign for parameter in module.parameters()))
+
+
+def _buffers(module: nn.Module) -> Undo:
+    """Put the same tensors back under the same names, with the values that they had."""
+    before = dict(module._buffers)
+    values = _values([buffer for buffer in before.values() if buffer is not None])
+
+    def undo() -> None:
+        for name in set(module._buffers) - set(before):
+            del module._buffers[name]
+        for name, buffer in before.items():
+            if name not in module._buffers or module._buffers[name] is not buffer:
+                module._buffers[name] = buffer
+        for restore in values:
+            restore()
+
+    return undo
+
+
+def _attributes(module: nn.Module) -> list[Undo]:
+    """Put back what a forward may assign on its module, unless that has since become a parameter or a submodule."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return []
+    plain = {name: value for name, value in vars(module).items() if name not in OF_EVERY_MODULE}
+    seen: set[int] = set()
+    inside = [undo for value in plain.values() for undo in _contents(value, seen)]
+
+    def undo() -> None:
+        for name in [name for name in vars(module) if name not in plain and name not in OF_EVERY_MODULE]:
+            del vars(module)[name]
+        vars(module).update(
+            {name: value for name, value in plain.items() if name not in {*module._parameters, *module._modules}}
+        )
+
+    return [undo, *inside]
+
+
+def _contents(value: Any, seen: set[int]) -> list[Undo]:
+    """Put back what tensors and plain containers hold."""
+    if id(value) in seen or not isinstance(value, Tensor | tuple | list | dict | set | deque):
+        return []
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        return _values([value])
+    before = dict(value) if isinstance(value, dict) else list(value)
+    held = before.values() if isinstance(before, dict) else before
+    inside = [undo for each in held for undo in _contents(each, seen)]
+    if isinstance(value, tuple):
+        return inside
+    fill: Callable[[Any], None] = value.update if isinstance(value, dict | set) else value.extend
+
+    def undo() -> None:
+        value.clear()
+        fill(before)
+
+    return [undo, *inside]
+
+
+def _values(tensors: list[Tensor]) -> list[Undo]:
+    """Copy old values back where they differ: a tensor that is not written keeps its version for autograd."""
+    saved = [(tensor, tensor.detach().clone()) for tensor in tensors if not tensor.is_meta]
+
+    def undo() -> None:
+        with torch.no_grad():
+            for tensor, value in saved:
+                if tensor.shape != value.shape:
+                    tensor.data = value
+                elif not torch.equal(tensor, value):
+                    tensor.data.copy_(value)
+
+    return [undo]
