@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from winze.shape.gradients import with_gradient_where
+from winze.shape.rowwise.gradients import with_gradient_where
 
 # of value and mask: shape, and the axis of members (None: all have the same)
 CASES = [

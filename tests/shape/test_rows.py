@@ -11,10 +11,10 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 import winze
-from winze.shape.calls import Branch
-from winze.shape.gradients import without_graph
-from winze.shape.masks import granule, ordered
-from winze.shape.rows import add, fork, parted, take
+from winze.shape.branch import Branch
+from winze.shape.rowwise.gradients import without_graph
+from winze.shape.rules.masks import granule, ordered
+from winze.shape.rowwise.rows import add, fork, parted, take
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 SHAPES = {"tokens": (12, 5, 8), "pictures": (12, 4, 6, 6), "windows": (36, 5, 8)}

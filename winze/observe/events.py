@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from winze.observe.places import Spot
 from winze.observe.prefix import prefix
 from winze.observe.replay import alike
 from winze.observe.truncate import Reading, Truncated
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 
 KEY = "winze"
 

@@ -14,11 +14,11 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from winze.depth import Place
+from winze.modes import unchanged
 from winze.observe.events import Event, events_of
 from winze.observe.features import LAYOUTS, Layout, Pool, pooled
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 from winze.shape.find import Discovery, discover
-from winze.shape.survey import at_rest
 
 NORMS = (_NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.LocalResponseNorm)
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
@@ -58,10 +58,13 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     convolution and linear layer of the main stream after its norm and activation; the last of a block is the block's
     output, the insides of attention do not count. Else module names or globs.
     """
+    for each in [where] if isinstance(where, str) else where or ():
+        if not isinstance(each, str):
+            raise TypeError(f"places are module names, globs or 'layers', such as 'layer3.*'; got {each!r}")
     asked = where is not None and where != "layers"
     found = None if asked and example is not None else discover(net, example)
     sample = Example(example) if found is None else found.example
-    with at_rest(net, training=False):
+    with unchanged(net, training=False):
         events = events_of(net, sample)
         chosen = _chosen(net, where, found, events)
         windowed = {e.module for e in chosen if any(shape[:1] != (sample.batch,) for _, shape in e.outputs)}

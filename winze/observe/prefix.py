@@ -13,10 +13,10 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 from winze.observe.places import Spot
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 from winze.shape.junction import Junction
-from winze.shape.survey import Record, Survey, survey, where
-from winze.shape.traced import PLAIN
+from winze.shape.capture.survey import Record, Survey, survey, where
+from winze.shape.capture.traced import PLAIN
 
 
 class CutError(RuntimeError):

@@ -20,7 +20,7 @@ from winze.observe.places import Spot
 from winze.observe.record import recording
 from winze.observe.replay import SMALL, Arguments, Replay, is_worth_it
 from winze.observe.shards import Crew
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 
 AT_ONCE = 1 << 20
 """Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +15,12 @@ from torch import Tensor, nn
 
 from winze.measure import CKA, ClassMeans, Probe
 from winze.memory import enough_memory
+from winze.modes import unchanged
 from winze.observe.costs import SAMPLES
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
-from winze.observe.feed import Data, Feed, pair
+from winze.observe.feed import Feed, pair
+from winze.observe.inputs import Data, generators, measure_names, network, stored
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where, find_spots
@@ -28,7 +31,7 @@ from winze.observe.result import Scan
 from winze.observe.shards import Crew, in_shards
 from winze.observe.store import Store
 from winze.readings import Readings
-from winze.shape.example import Example
+from winze.shape.capture.example import Example
 
 MEASURES = ("probe", "rank", "cka", "variance", "collapse", "norm")
 PROBES = ("ridge", "adam")
@@ -38,16 +41,17 @@ PROBES = ("ridge", "adam")
 def scan(
     net: nn.Module,
     train: Data,
-    test: Data,
+    test: Data = None,
     ood: Mapping[str, tuple[Data, Data]] | None = None,
     places: Where = None,
-    measures: Sequence[str] | None = None,
+    measures: str | Sequence[str] | None = None,
     probe: str = "ridge",
     pool: Pool = "mean",
     *,
-    name: str = "data",
+    name: str | None = None,
     example: Any = None,
     layout: str | None = None,
+    about: Mapping[str, Any] | None = None,
     device: str | torch.device | None = None,
     batch: int = 256,
     max_features: int = 8000,
@@ -60,8 +64,10 @@ def scan(
 ) -> Scan:
     """Read what a network represents at every depth: probes, ranks, CKA, class variances, and where its tunnel starts.
 
-    `train` and `test` are pairs of tensors (x, y) or iterables of such batches; `ood` maps names to pairs of them.
-    `places` are the blocks of the network (None), its `"layers"`, or module names and globs. `measures` picks some of
+    `train` and `test` are pairs (x, y) of tensors or arrays, Datasets, DataLoaders, or other iterables of batches
+    (x, y) or of dicts with the key `labels`; `train` alone may be a folder or a name that `winze.data.load` takes.
+    `ood` maps names to such pairs. `layout` is the order of the axes of feature maps ("BCHW", "BHWC", "BCL", "BLC"),
+    where a scan asks for it. `about` joins the stored conventions. `places` are the blocks of the network (None), its `"layers"`, or module names and globs. `measures` picks some of
     probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the thesis's protocol, `"ridge"` the
     closed form of the same pass. `pool` turns feature maps into features: `"mean"`, `"token"`, a grid size, or
     `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `memory` bounds the bytes of moments
@@ -72,13 +78,21 @@ def scan(
     check_pool(pool)
     if min(batch, max_features, memory) < 1:
         raise ValueError(f"batch, max_features and memory must be at least 1, got {batch}, {max_features} and {memory}")
+    net = network(net)
     wanted = _checked(measures, probe, train)
-    if name in (ood or {}):
+    disk = stored(train, test, net, batch) if isinstance(train, str | os.PathLike) else None
+    train, test = (train, test) if disk is None else (disk.train, disk.test)
+    name = name or (disk.name if disk is not None else "data")
+    if test is None:
+        raise ValueError("scan needs test data: pass test=, a pair (x, y), a Dataset or a DataLoader")
+    others = {key: _both(key, given, net, batch) for key, given in (ood or {}).items()}
+    if name in others:
         raise ValueError(f"ood= has {name!r}, which is the name of the data itself: call one of them otherwise")
     began = time.perf_counter()
     track = tracker(progress)
-    with _placed(net, device) as where:
-        train_feed, test_feed, classes = _feeds(train, test, name, batch, where)
+    loaders = generators(train, test, *(part for both in others.values() for part in both))
+    with _placed(net, device) as where, unchanged(net, training=False, generators=loaders):
+        train_feed, test_feed, classes = _feeds(train, test, name, batch, where, net)
         given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool
         with enough_memory(f"{name}, looking for places with the first samples", "take smaller ones"):
@@ -95,8 +109,8 @@ def scan(
         scanner.read(name, train_feed, test_feed, classes, wanted, embed)
         notes = [*(train_feed.notes if train_feed is not None else []), *test_feed.notes]
         samples = {name: _counts(train_feed, test_feed)}
-        for other, (other_train, other_test) in (ood or {}).items():
-            a, b, n = pair(other_train, other_test, other, batch, where)
+        for other, (other_train, other_test) in others.items():
+            a, b, n = pair(other_train, other_test, other, batch, where, net)
             scanner.read(other, a, b, n, {"probe"}, own=False)
             notes += [*a.notes, *b.notes]
             samples[other] = _counts(a, b)
@@ -105,7 +119,7 @@ def scan(
         readings.conventions.update(
             network=type(net).__name__,
             data=name,
-            ood=list(ood or {}),
+            ood=list(others),
             places=[spot.place.name for spot in spots],
             layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
             pool=pool,
@@ -117,7 +131,7 @@ def scan(
             class_count=classes,
             cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
             rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
-            notes=notes,
+            notes=[*(disk.notes if disk is not None else ()), *notes],
             seed=seed,
             example=list(given[0].shape) if isinstance(given, tuple) else None,
             embedding=embed,
@@ -127,6 +141,7 @@ def scan(
             versions={"python": platform.python_version(), "torch": torch.__version__},
             seconds=round(time.perf_counter() - began, 2),
         )
+        readings.conventions |= {**({} if disk is None else disk.conventions), **(about or {})}
         result = Scan(readings)
         if costs and train_feed is not None:
             with enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)"):
@@ -232,11 +247,8 @@ def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch
             net.to(home)
 
 
-def _checked(measures: Sequence[str] | None, probe: str, train: Data) -> set[str]:
-    wanted = set(MEASURES if measures is None else measures)
-    unknown = wanted - set(MEASURES)
-    if unknown or not wanted:
-        raise ValueError(f"measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown)) or 'none'}")
+def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> set[str]:
+    wanted = measure_names(MEASURES if measures is None else measures, MEASURES)
     if probe not in PROBES:
         raise ValueError(f"probe must be one of {', '.join(PROBES)}, got {probe!r}")
     if train is None and "probe" in wanted:
@@ -246,10 +258,22 @@ def _checked(measures: Sequence[str] | None, probe: str, train: Data) -> set[str
     return wanted
 
 
-def _feeds(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed | None, Feed, int]:
+def _both(name: str, given: Data, net: nn.Module, batch: int) -> tuple[Data, Data]:
+    """The train and test data of an OOD set."""
+    if isinstance(given, str | os.PathLike):
+        disk = stored(given, None, net, batch)
+        return disk.train, disk.test
+    if not isinstance(given, tuple | list) or len(given) != 2:
+        raise TypeError(f"ood={{{name!r}: ...}} takes (train, test), a folder or a name, got {type(given).__name__}")
+    return given[0], given[1]
+
+
+def _feeds(
+    train: Data, test: Data, name: str, batch: int, device: torch.device, net: nn.Module
+) -> tuple[Feed | None, Feed, int]:
     if train is not None:
-        return pair(train, test, name, batch, device)
-    feed = Feed(test, f"{name} test", batch, device)
+        return pair(train, test, name, batch, device, net)
+    feed = Feed.of(test, f"{name} test", batch, device, net)
     return None, feed, int(feed.classes().max()) + 1
 
 

@@ -18,7 +18,7 @@ from winze.observe.places import Spot, find_spots
 from winze.observe.prefix import CutError, prefix
 from winze.observe.result import Scan
 from winze.report.names import percent, speed
-from winze.shape.example import Example, accepted
+from winze.shape.capture.example import Example, accepted
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,18 @@
 """Changes a network: junctions, the rules at them, and what steers the rules."""
 
 from winze.shape.alternation import Alternation
-from winze.shape.decayed_identity import DecayedIdentity
-from winze.shape.drop_path import DropPath
+from winze.shape.rules.decayed_identity import DecayedIdentity
+from winze.shape.rules.drop_path import DropPath
 from winze.shape.find import junctions
-from winze.shape.highway import Highway
+from winze.shape.rules.highway import Highway
 from winze.shape.junction import Junction
-from winze.shape.no_shortcut import NoShortcut
-from winze.shape.plans import CaptureError
-from winze.shape.residual_drop_path import ResidualDropPath
+from winze.shape.rules.no_shortcut import NoShortcut
+from winze.shape.capture.plans import CaptureError
+from winze.shape.rules.residual_drop_path import ResidualDropPath
 from winze.shape.rewire import rewire
 from winze.shape.rule import Rule
-from winze.shape.scaled import Scaled
-from winze.shape.standard import Standard
+from winze.shape.rules.scaled import Scaled
+from winze.shape.rules.standard import Standard
 from winze.shape.temperature import Temperature
 
 __all__ = [

@@ -9,11 +9,11 @@ from typing import Any
 from torch import fx, nn
 
 from winze.depth import Place
-from winze.shape.capture import Capture, CapturedJunction
-from winze.shape.example import Example, accepted
+from winze.shape.capture.program import Capture, CapturedJunction
+from winze.shape.capture.example import Example, accepted
 from winze.shape.junction import Junction, describe
-from winze.shape.sums import Sum, upstream
-from winze.shape.survey import Record, Survey, survey
+from winze.shape.capture.residual import Sum, upstream
+from winze.shape.capture.survey import Record, Survey, survey
 
 
 class Junctions(list[Junction]):

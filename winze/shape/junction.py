@@ -7,10 +7,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.shape.calls import Branch, ShapeError, Shortcut
+from winze.shape.branch import Branch, ShapeError, Shortcut
 from winze.shape.moment import Moment
 from winze.shape.rule import Rule
-from winze.shape.standard import Standard
+from winze.shape.rules.standard import Standard
 
 
 class Junction(nn.Module):

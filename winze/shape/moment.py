@@ -8,7 +8,7 @@ from torch import Tensor
 
 if TYPE_CHECKING:
     from winze.shape.alternation import Alternation
-    from winze.shape.rows import Rows
+    from winze.shape.rowwise.rows import Rows
 
 
 class Moment:

@@ -13,12 +13,12 @@ from typing import Any
 from torch import nn
 
 from winze.depth import Place
-from winze.shape.capture import Capture, CapturedJunction, gate_name
+from winze.shape.capture.program import Capture, CapturedJunction, gate_name
 from winze.shape.find import Discovery, branch_modules, capture_of, discover
 from winze.shape.junction import Junction
-from winze.shape.plans import CaptureError, make_plan, plan_of, scales_between
+from winze.shape.capture.plans import CaptureError, make_plan, plan_of, scales_between
 from winze.shape.rule import Rule
-from winze.shape.standard import Standard
+from winze.shape.rules.standard import Standard
 
 Where = str | Callable[[Place], bool]
 

@@ -16,8 +16,8 @@ from torch.nn.utils import parameters_to_vector
 from torch.overrides import TorchFunctionMode
 
 from winze.shape import Alternation
-from winze.shape.masks import rate_at
-from winze.train.objectives import Objective
+from winze.shape.rules.masks import rate_at
+from winze.train.objectives import Objective, classes_of
 
 
 class Members(nn.Module):
@@ -43,6 +43,8 @@ class Members(nn.Module):
                 raise ValueError("networks side by side must be of one make: their parameters differ")
             if any(True for _ in net.buffers()):
                 raise ValueError("networks with buffers, such as those of BatchNorm, cannot be trained side by side")
+            if len({module.training for module in net.modules()}) > 1:
+                raise ValueError("networks with modules in eval mode among others cannot be trained side by side")
             if not all(one.requires_grad for one in net.parameters()):
                 raise ValueError("networks with weights that do not learn cannot be trained side by side")
         self.weights = nn.Parameter(torch.stack([parameters_to_vector(net.parameters()).detach() for net in nets]))
@@ -52,12 +54,19 @@ class Members(nn.Module):
         self.nets, self._run = list(nets), [_Loss(_simplified(deepcopy(nets[0])), objective)]
         self.alternation = None if alternations is None else Alternations(self._run[0].net, alternations)
         self.noise = torch.empty(len(nets), 0)
+        self.lost: Tensor
+        self.register_buffer("lost", torch.zeros(len(nets), dtype=torch.bool))
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
-        """The loss of each member on its inputs and labels; the first axis of both is the member."""
+        """The loss of each member on its inputs and labels; the first axis of both is the member.
+
+        One whose loss is not finite counts as `lost` from then on.
+        """
         masks = None if self.alternation is None else self.alternation.masks
         each = vmap(self._one, in_dims=(0, 0, 0, 0, None if masks is None else 0))
         losses: Tensor = each(self.weights, x, y, self.noise, masks)
+        if self.training:
+            self.lost.logical_or_(~torch.isfinite(losses.detach()))
         return losses
 
     def _one(self, weights: Tensor, x: Tensor, y: Tensor, noise: Tensor, masks: Tensor | None) -> Any:
@@ -85,6 +94,8 @@ class Members(nn.Module):
         """Labels as shares of the classes: cross-entropy is the same, and `vmap` need not take it apart in Python."""
         with torch.no_grad():
             outputs = self._run[0].eval().net(self._at_home(x[:1]))
+        if classes_of(y) > outputs.shape[1]:
+            raise ValueError(f"labels go up to {classes_of(y) - 1}, but networks put out {outputs.shape[1]} classes")
         return F.one_hot(y, outputs.shape[1]).to(self.weights.dtype)
 
     def draws(self, x: Tensor, y: Tensor) -> int:

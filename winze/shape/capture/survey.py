@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from winze.shape.capture import Capture
-from winze.shape.example import Example
+from winze.shape.capture.program import Capture
+from winze.shape.capture.example import Example
 from winze.shape.junction import Junction
-from winze.shape.sums import Reading, Sum
-from winze.shape.trace import Recorder, UntraceableError, next_tick, where_it_failed
+from winze.shape.capture.residual import Reading, Sum
+from winze.shape.capture.trace import Recorder, UntraceableError, next_tick, where_it_failed
 
 
 @dataclass

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from winze.depth import Place
-from winze.shape.calls import Branch
-from winze.shape.gradients import with_zero_gradients, without_graph
-from winze.shape.rows import Rows, parted
+from winze.shape.branch import Branch
+from winze.shape.rowwise.gradients import with_zero_gradients, without_graph
+from winze.shape.rowwise.rows import Rows, parted
 
 PROFILES = ("linear", "constant")
 MASKS = ("sample", "batch")

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from winze.depth import Place
-from winze.shape.calls import Branch, Shortcut
-from winze.shape.masks import (
+from winze.shape.branch import Branch, Shortcut
+from winze.shape.rules.masks import (
     COMPUTES,
     DRAWS,
     MASKS,

@@ -13,13 +13,13 @@ from torch._compile import _disable_dynamo
 from torch.utils import _pytree as pytree
 
 from winze.depth import Place
-from winze.shape.calls import Branch
+from winze.shape.branch import Branch
 from winze.shape.junction import Junction
 from winze.shape.moment import Moment
 from winze.shape.rule import Rule
-from winze.shape.split import Cut, Part, Plan
-from winze.shape.standard import Standard
-from winze.shape.traced import PLAIN
+from winze.shape.capture.split import Cut, Part, Plan
+from winze.shape.rules.standard import Standard
+from winze.shape.capture.traced import PLAIN
 
 Key = tuple[Any, ...]
 

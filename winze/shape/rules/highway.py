@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.shape.calls import Branch, Shortcut
+from winze.shape.branch import Branch, Shortcut
 from winze.shape.rule import Rule
 
 

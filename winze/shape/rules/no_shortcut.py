@@ -8,7 +8,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from winze.depth import Place
-from winze.shape.calls import Branch, Shortcut
+from winze.shape.branch import Branch, Shortcut
 from winze.shape.rule import Rule
 
 

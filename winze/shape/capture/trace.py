@@ -20,8 +20,8 @@ from torch import Tensor, fx, nn
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
-from winze.shape.patches import pause, recording
-from winze.shape.traced import PLAIN, Traced, plain, tensor_leaves, version
+from winze.shape.capture.patches import pause, recording
+from winze.shape.capture.traced import PLAIN, Traced, plain, tensor_leaves, version
 
 _ticks = itertools.count()
 

@@ -137,7 +137,7 @@ def _gather(
     """The samples `run` of `x`; with `meant`, `factor` times those, and zeros for the others."""
     dtype = x.dtype if dtype is None else dtype
     if _has_kernels(x):
-        from winze.shape.kernels import gather
+        from winze.shape.rowwise.kernels import gather
 
         return gather(x, order, run, meant, factor, dtype)
     rows = x.shape[0] // order.shape[0]
@@ -178,7 +178,7 @@ def _scatter(
     for value in values:
         dtype = torch.promote_types(dtype, value.dtype)
     if _has_kernels(like, *values):
-        from winze.shape.kernels import scatter
+        from winze.shape.rowwise.kernels import scatter
 
         return scatter(base, order, where, factor, spans, values, dtype)
     rows = values[0].shape[0] // (spans[0][1][1] - spans[0][1][0])

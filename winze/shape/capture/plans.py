@@ -7,9 +7,9 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from winze.shape.capture import Capture
-from winze.shape.split import Plan, split
-from winze.shape.survey import Record, at_rest, inlined, read_forward, where
+from winze.shape.capture.program import Capture
+from winze.shape.capture.split import Plan, split
+from winze.shape.capture.survey import Record, at_rest, inlined, read_forward, where
 
 
 class CaptureError(RuntimeError):

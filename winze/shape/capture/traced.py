@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 if TYPE_CHECKING:
-    from winze.shape.trace import Recorder
+    from winze.shape.capture.trace import Recorder
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None), torch.dtype, torch.device, torch.layout, type(...))
 """Types that are written into a graph as they are."""

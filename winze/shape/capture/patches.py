@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from winze.shape.traced import Traced, plain, traced_leaves
+from winze.shape.capture.traced import Traced, plain, traced_leaves
 
 if TYPE_CHECKING:
-    from winze.shape.trace import Recorder
+    from winze.shape.capture.trace import Recorder
 
 FACTORIES = ("arange", "empty", "eye", "full", "linspace", "ones", "rand", "randn", "zeros")
 CONTEXTS = (torch.autocast, torch.no_grad, torch.enable_grad)

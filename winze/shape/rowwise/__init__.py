@@ -1,0 +1,1 @@
+"""Some samples of a batch, taken out of a stream and added back."""
