@@ -1,6 +1,7 @@
 """Networks: our own, those of timm and torchvision by name, and weights from files."""
 
 from winze.networks.errors import NetworkError
+from winze.networks.fingerprint import difference, fingerprint
 from winze.networks.heads import Heads, give_heads
 from winze.networks.mlp import MLP, ResidualMLP
 from winze.networks.named import SYNTAX, build, describe, options_for
@@ -8,6 +9,7 @@ from winze.networks.own_weights import OwnWeights, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
+from winze.networks.unwrap import unwrapped
 from winze.networks.vgg import VGG
 from winze.networks.weights import load_weights, read_weights
 
@@ -25,6 +27,8 @@ __all__ = [
     "all_trained",
     "build",
     "describe",
+    "difference",
+    "fingerprint",
     "give_heads",
     "head_of",
     "load_weights",
@@ -32,4 +36,5 @@ __all__ = [
     "published",
     "read_weights",
     "trained",
+    "unwrapped",
 ]

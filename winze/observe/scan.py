@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from winze.measure import CKA, ClassMeans, Probe
 from winze.memory import enough_memory
 from winze.modes import unchanged
+from winze.networks import fingerprint
 from winze.observe.costs import SAMPLES
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
@@ -42,7 +43,7 @@ def scan(
     net: nn.Module,
     train: Data,
     test: Data = None,
-    ood: Mapping[str, tuple[Data, Data]] | None = None,
+    ood: Mapping[str, Data] | None = None,
     places: Where = None,
     measures: str | Sequence[str] | None = None,
     probe: str = "ridge",
@@ -118,6 +119,7 @@ def scan(
             readings.add("features", float(width), place=spot.place, data=name, split="test")
         readings.conventions.update(
             network=type(net).__name__,
+            fingerprint=fingerprint(net),
             data=name,
             ood=list(others),
             places=[spot.place.name for spot in spots],
