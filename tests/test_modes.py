@@ -1,7 +1,9 @@
 """A network that was run inside `unchanged` is the network that it was before."""
 
 import random
+from typing import Any
 
+import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -108,17 +110,18 @@ def test_modes_come_back_after_an_error() -> None:
     assert net.training
 
 
-def test_the_rng_of_torch_numpy_and_python_goes_on_where_it_was() -> None:
-    def draw() -> tuple[float, float, float]:
-        return float(torch.rand(())), float(np.random.rand()), random.random()
+def test_the_rng_of_torch_numpy_and_python_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)  # beartype draws random numbers
 
-    with rng_unchanged():
-        first = draw()
-        draw()
-    with unchanged():
-        draw()
-    with rng_unchanged():
-        assert draw() == first
+    def state() -> tuple[Any, ...]:
+        return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()
+
+    own = torch.Generator()
+    before = state(), own.get_state().tolist()
+    for borrowed in (rng_unchanged([own]), unchanged(generators=[own])):
+        with borrowed:
+            torch.rand(()), torch.rand((), generator=own), np.random.rand(), random.random()
+    assert (state(), own.get_state().tolist()) == before
 
 
 def test_a_layer_that_the_first_call_builds_stays() -> None:

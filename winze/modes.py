@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -13,19 +13,22 @@ import torch
 from torch import Tensor, nn
 
 Undo = Callable[[], None]
+Modes = list[tuple[nn.Module, bool]]
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
 @contextmanager
-def unchanged(*nets: nn.Module | None, training: bool | None = None) -> Iterator[None]:
+def unchanged(
+    *nets: nn.Module | None, training: bool | None = None, generators: Iterable[torch.Generator] = ()
+) -> Iterator[None]:
     """While open, networks may run, in the mode `training` (None: in theirs); afterwards they are as before.
 
     Modes are switched by the modules' own `train`, which some override (LoRA layers merge their weights in eval mode).
     Buffers come back as the same tensors with the same values, plain attributes (counters, caches) likewise, and the
-    RNG of torch, NumPy and Python goes on where it was.
+    RNG of torch, NumPy and Python, and `generators`, go on where they were.
     """
     with ExitStack() as stack:
-        stack.enter_context(rng_unchanged())
+        stack.enter_context(rng_unchanged(generators))
         for net in nets:
             if net is not None:
                 stack.enter_context(_at_rest(net, training))
@@ -33,8 +36,9 @@ def unchanged(*nets: nn.Module | None, training: bool | None = None) -> Iterator
 
 
 @contextmanager
-def rng_unchanged() -> Iterator[None]:
+def rng_unchanged(generators: Iterable[torch.Generator] = ()) -> Iterator[None]:
     """While open, anything may draw random numbers; afterwards the global RNG state is as before."""
+    own = [(generator, generator.get_state()) for generator in generators]
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     cpu, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
@@ -45,11 +49,28 @@ def rng_unchanged() -> Iterator[None]:
         random.setstate(of_python)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
+        for generator, state in own:
+            generator.set_state(state)
+
+
+def modes_of(net: nn.Module) -> Modes:
+    """The mode of every module."""
+    return [(module, module.training) for module in net.modules()]
+
+
+def set_modes(modes: Modes) -> None:
+    """Put every module into its mode again, by its own `train` where that does it."""
+    for module, mode in modes:  # from the outside in: `train` reaches the children too
+        if module.training != mode:
+            module.train(mode)
+    for module, mode in modes:  # where a module's own `train` does not follow
+        if module.training != mode:
+            module.training = mode
 
 
 @contextmanager
 def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
-    modes = [(module, module.training) for module in net.modules()]
+    modes = modes_of(net)
     switched = training is not None and any(mode != training for _, mode in modes)
     saved = _values(_written_by_switching(net)) if switched else []
     state = [undo for module in net.modules() for undo in (_buffers(module), *_attributes(module))]
@@ -58,12 +79,7 @@ def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
             net.train(bool(training))
         yield
     finally:
-        for module, mode in modes:  # from the outside in: `train` reaches the children too
-            if module.training != mode:
-                module.train(mode)
-        for module, mode in modes:  # where a module's own `train` does not follow
-            if module.training != mode:
-                module.training = mode
+        set_modes(modes)
         for undo in (*state, *saved):
             undo()
 

@@ -8,9 +8,10 @@ from tiny import write_folder
 from winze.data import CorruptDataError, DataError, MissingDataError, UnknownDataError, load
 
 
-@pytest.mark.parametrize("test_name", ["test", "val", "valid", "validation"])
-def test_a_folder_with_two_parts_keeps_them(tmp_path, test_name):
-    data = load(str(write_folder(tmp_path / "mine", ("train", test_name))))
+@pytest.mark.parametrize("train_name", ["train", "Train", "TRAINING"])
+@pytest.mark.parametrize("test_name", ["test", "val", "valid", "validation", "Testing", "Validation"])
+def test_a_folder_with_two_parts_keeps_them(tmp_path, train_name, test_name):
+    data = load(str(write_folder(tmp_path / "mine", (train_name, test_name))))
     assert (len(data.train_labels), len(data.test_labels)) == (8, 8)
     assert data.classes == ("cat", "dog")
     assert torch.equal(data.train_images[:, 1, 0, 0].long(), data.train_labels)
@@ -25,11 +26,44 @@ def test_cinic10_is_its_train_and_test_folders_without_valid(tmp_path):
     assert data.classes == ("cat", "dog")
 
 
-@pytest.mark.parametrize("splits", [("train",), (".",)])
+@pytest.mark.parametrize("splits", [("train",), (".",), ("validation",)])
 def test_a_folder_with_one_part_is_halved(tmp_path, splits):
     data = load(str(write_folder(tmp_path / "mine", splits)))
     assert torch.bincount(data.train_labels).tolist() == torch.bincount(data.test_labels).tolist() == [2, 2]
     assert any("half and half" in note for note in data.notes)
+
+
+def test_a_class_may_be_called_like_a_split(tmp_path):
+    assert load(str(write_folder(tmp_path / "mine", (".",), ("bus", "train")))).classes == ("bus", "train")
+
+
+def test_test_images_without_classes_are_passed_by_where_validation_images_have_them(tmp_path):
+    root = write_folder(tmp_path / "mine", ("train", "val"))
+    (root / "test").mkdir()
+    assert len(load(str(root)).test_labels) == 8
+
+
+def test_a_validation_folder_beside_a_test_folder_is_left_out_and_noted(tmp_path):
+    assert load(str(write_folder(tmp_path / "mine", ("train", "Val", "test")))).notes == ("Val/ is left out",)
+
+
+@pytest.mark.parametrize(
+    ("splits", "says"),
+    [
+        (("train", "training", "test"), "train/ and training/"),
+        (("train", "val", "validation"), "val/ and validation/"),
+        (("test", "val"), "test/ and val/, but no train/"),
+        (("learn", "test"), "test/ and learn/, but no train/"),
+    ],
+)
+def test_folders_whose_splits_are_unclear_are_refused(tmp_path, splits, says):
+    with pytest.raises(DataError, match=says):
+        load(str(write_folder(tmp_path / "mine", splits)))
+
+
+def test_splits_without_class_folders_are_no_classes(tmp_path):
+    with pytest.raises(DataError, match="test/ and train/ hold no class folders"):
+        load(str(write_folder(tmp_path / "mine", (".",), ("train", "test"))))
 
 
 def test_pictures_of_one_size_keep_it(tmp_path):
@@ -41,7 +75,7 @@ def test_pictures_of_several_sizes_become_squares_and_say_so(tmp_path):
     Image.new("L", (40, 20), 200).save(root / "train" / "cat" / "other.jpg")
     data = load(str(root))
     assert data.shape == (3, 224, 224)
-    assert any("resized to 224 x 224" in note for note in data.notes)
+    assert any("centre squares of 224 x 224" in note for note in data.notes)
 
 
 def test_a_size_brings_all_pictures_to_it(tmp_path):

@@ -34,9 +34,8 @@ BAD_DATA = {
     "fewer labels": ((rows(40)[0], rows(32)[1]), r"32 labels for input of shape \(40, 12\)"),
     "more labels": ((rows(32)[0], rows(40)[1]), r"40 labels for input of shape \(32, 12\)"),
     "fewer labels in a batch": ([(rows(8)[0], rows(7)[1])], r"7 labels for input of shape \(8, 12\)"),
-    "an iterator": (iter(loader(GOOD, 16)), "iterator runs dry"),
-    "a generator": ((batch for batch in loader(GOOD, 16)), "iterator runs dry"),
-    "arrays": (tuple(part.numpy() for part in GOOD), "tensors"),
+    "an iterator": (iter(loader(GOOD, 16)), "iterator can be read only once"),
+    "a generator": ((batch for batch in loader(GOOD, 16)), "iterator can be read only once"),
     "no labels": ([GOOD[0]], r"batches of \(x, y\)"),
 }
 

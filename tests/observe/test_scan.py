@@ -264,7 +264,7 @@ def test_several_positional_arguments_reach_the_network():
 
 def test_a_shuffled_loader_whose_order_changes_between_passes_is_refused_where_passes_must_agree():
     net, data = mlp(), rows(200)
-    shuffled = DataLoader(TensorDataset(*data), 50, shuffle=True)
+    shuffled = DataLoader(TensorDataset(*data), 50, shuffle=True, generator=torch.Generator())
     with pytest.raises(ValueError, match="order"):
         winze.scan(net, data, shuffled, places="layers", memory=1)
 

@@ -1,7 +1,8 @@
-"""Image folders: one sub-folder a class, inside train/ and test/ (or val/), or directly."""
+"""Image folders: one sub-folder per class, inside train/ and test/ (or val/), or directly."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +14,13 @@ from winze.data.parts import Part, Rows, Source
 from winze.data.pictures import DEFAULT_SIDE, decode_all, to_pixels
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".gif"})
-TEST_NAMES = ("test", "val", "valid", "validation")
+TRAIN, TEST, VALIDATION = ("train", "training"), ("test", "testing"), ("val", "valid", "validation")
 
 
 def folder_source(name: str, root: Path, size: int | None) -> Source:
-    """The pictures under a folder; their one size is kept, pictures of several sizes become squares of `size`."""
-    splits = _splits(root)
+    """The images under a folder; their one size is kept, images of several sizes become squares of `size`."""
+    train, test, left_out = split_folders(root)
+    splits = [split for split in (train, test) if split is not None] or [root]
     names = sorted({child.name for split in splits for child in _folders(split)})
     if not names:
         raise DataError(f"{root} has no class folders: it wants train/CLASS/*.png and test/CLASS/*.png, or CLASS/*.png")
@@ -27,16 +29,37 @@ def folder_source(name: str, root: Path, size: int | None) -> Source:
         raise DataError(f"{root} has class folders but not one image ({', '.join(sorted(SUFFIXES))})")
     shape, notes = _common_shape([path for split in files for path, _ in split], size)
     parts = [_part(split, shape, root) for split in files]
-    return Source(name, tuple(names), parts[0], parts[1] if len(parts) == 2 else None, str(root), notes)
+    return Source(name, tuple(names), parts[0], parts[1] if len(parts) == 2 else None, str(root), (*left_out, *notes))
 
 
-def _splits(root: Path) -> list[Path]:
-    """The folders that hold class folders: train and test, or the one there is."""
-    train = root / "train"
-    if not train.is_dir():
-        return [root]
-    test = next((root / name for name in TEST_NAMES if (root / name).is_dir()), None)
-    return [train] if test is None else [train, test]
+def split_folders(root: Path) -> tuple[Path | None, Path | None, tuple[str, ...]]:
+    """The folders with the train and the test images, and notes on folders that are left out.
+
+    Capitals do not matter; validation images are the test images where there are no others. A folder of such a name
+    without class folders in it is no split: a class may be called so.
+    """
+    found = [child for child in _folders(root) if child.name.lower() in (*TRAIN, *TEST, *VALIDATION)]
+    splits = [child for child in found if _folders(child)]
+    train, test, validation = ([s for s in splits if s.name.lower() in names] for names in (TRAIN, TEST, VALIDATION))
+    doubled = next((same for same in (train, test, validation) if len(same) > 1), None)
+    if doubled is not None:
+        raise DataError(f"{root} has {_named(doubled)}: rename the one that is not meant")
+    others = [child for child in _folders(root) if child not in splits]
+    if not splits:
+        if len(found) > 1:
+            raise DataError(f"{root}: {_named(found)} hold no class folders; images belong into train/CLASS/*.png")
+        return None, None, ()
+    if not train and (others or len(splits) > 1):
+        raise DataError(f"{root} has {_named([*splits, *others])}, but no train/ with class folders in it")
+    if not train:
+        return splits[0], None, ()
+    left_out = (f"{validation[0].name}/ is left out",) if test and validation else ()
+    return train[0], (test or validation or [None])[0], left_out
+
+
+def _named(folders: Sequence[Path]) -> str:
+    shown = [f"{folder.name}/" for folder in folders[:4]] + (["more"] if len(folders) > 4 else [])
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -44,7 +67,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(split: Path, names: list[str]) -> list[tuple[Path, int]]:
-    """Every picture with its label, by class and then by path."""
+    """Every image with its label, by class and then by path."""
     return [
         (path, label)
         for label, name in enumerate(names)
@@ -54,7 +77,7 @@ def _files(split: Path, names: list[str]) -> list[tuple[Path, int]]:
 
 
 def _common_shape(paths: list[Path], size: int | None) -> tuple[tuple[int, int, int], tuple[str, ...]]:
-    """The shape that all pictures get; finding out reads the headers until two sizes differ."""
+    """The shape that all images get; finding out reads the headers until two sizes differ."""
     from PIL import Image
 
     if size is not None:
@@ -64,7 +87,7 @@ def _common_shape(paths: list[Path], size: int | None) -> tuple[tuple[int, int, 
         with reading(path, "an image"), Image.open(path) as image:
             seen.add(image.size)
         if len(seen) > 1:
-            note = f"pictures of several sizes: centre squares resized to {DEFAULT_SIDE} x {DEFAULT_SIDE}"
+            note = f"images of several sizes are loaded as centre squares of {DEFAULT_SIDE} x {DEFAULT_SIDE} pixels"
             return (3, DEFAULT_SIDE, DEFAULT_SIDE), (note,)
     width, height = seen.pop()
     return (3, height, width), ()

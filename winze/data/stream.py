@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from winze.data.errors import DataError, MissingDataError
-from winze.data.folder import TEST_NAMES
+from winze.data.folder import TEST, TRAIN, VALIDATION, split_folders
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
@@ -92,11 +92,13 @@ class FolderStream:
 
 
 def _part(root: Path, train: bool) -> Path:
-    names = ("train",) if train else TEST_NAMES
-    found = next((root / name for name in names if (root / name).is_dir()), None)
+    train_folder, test_folder, _ = split_folders(root) if root.is_dir() else (None, None, ())
+    found = train_folder if train else test_folder
     if found is None:
-        looked = " or ".join(str(root / name) for name in names)
-        raise MissingDataError(f"no folder of {'train' if train else 'test'} pictures: looked for {looked}")
+        looked = ", ".join(TRAIN if train else (*TEST, *VALIDATION))
+        raise MissingDataError(
+            f"{root} has no {'train' if train else 'test'} images: looked for class folders in {looked}"
+        )
     return found
 
 

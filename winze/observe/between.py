@@ -12,8 +12,10 @@ from torch import nn
 
 from winze.depth import Place
 from winze.measure import CKA, Block
+from winze.modes import unchanged
 from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Batch, Data, Feed
+from winze.observe.feed import Batch, Feed
+from winze.observe.inputs import Data, generators, network
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
 from winze.observe.progress import tracker
@@ -54,16 +56,18 @@ def cka_between(
     are left as they were.
     """
     check_pool(pool)
+    net, other = network(net), network(other)
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
     device, other_device = (next((p.device for p in each.parameters()), torch.device("cpu")) for each in (net, other))
     if device != other_device:
         raise ValueError(f"net is on {device}, other on {other_device}: move one of them")
-    feed = Feed(data, "data", batch, device)
-    own = Feed(other_data, "other_data", batch, device) if other_data is not None else None
-    readers = _reader(net, feed, places, pool), _reader(other, feed if own is None else own, other_places, pool)
-    batches = tracker(progress)(feed, "reading both networks", len(feed))
-    cka = cka_of(*readers, twice(batches) if own is None else _together(batches, own))
+    feed = Feed.of(data, "data", batch, device, net)
+    own = Feed.of(other_data, "other_data", batch, device, other) if other_data is not None else None
+    with unchanged(net, other, training=False, generators=generators(data, other_data)):
+        readers = _reader(net, feed, places, pool), _reader(other, feed if own is None else own, other_places, pool)
+        batches = tracker(progress)(feed, "reading both networks", len(feed))
+        cka = cka_of(*readers, twice(batches) if own is None else _together(batches, own))
     names = [
         f"{who} ({type(reader.net).__name__}), place {spot.place.name!r}"
         for who, reader in zip(("net", "other"), readers, strict=True)

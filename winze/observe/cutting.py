@@ -14,7 +14,8 @@ from torch.utils.data import DataLoader, SequentialSampler, Subset
 
 from winze.data import Batches
 from winze.measure.gram import LEAST
-from winze.observe.feed import Data, Feed, is_pair
+from winze.observe.feed import Feed, is_pair
+from winze.observe.inputs import Data, batches_of, split
 
 
 @dataclass(frozen=True)
@@ -57,9 +58,9 @@ def _row(feed: Feed) -> Row:
     if isinstance(data, Batches):
         return _row_of_batches(data)
     if isinstance(data, DataLoader) and isinstance(data.sampler, SequentialSampler) and data.batch_size:
-        return _row_of_loader(data)
-    if isinstance(data, list | tuple) and len({len(y) for _, y in data[:-1]}) <= 1:
-        return _row_of_list(list(data))
+        return _row_of_loader(data, feed.name)
+    if isinstance(data, list | tuple) and len({len(split(each, feed.name)[1]) for each in data[:-1]}) <= 1:
+        return _row_of_list(list(data), feed.name)
     raise ValueError(
         f"{feed.name}: cannot be cut into shards; pass a pair of tensors, winze.data.Batches, a list of batches of "
         "one size, or a DataLoader that does not shuffle"
@@ -76,7 +77,7 @@ def _row_of_batches(data: Batches) -> Row:
     return Row(data.samples, data.size, lambda: data.labels[first : first + data.samples].cpu(), part)
 
 
-def _row_of_loader(data: DataLoader[Any]) -> Row:
+def _row_of_loader(data: DataLoader[Any], name: str) -> Row:
     size = data.batch_size or 1
     samples = len(data) * size if data.drop_last else len(data.dataset)  # type: ignore[arg-type]
 
@@ -84,21 +85,22 @@ def _row_of_loader(data: DataLoader[Any]) -> Row:
         rows = Subset(data.dataset, range(start, end))
         return DataLoader(rows, size, num_workers=data.num_workers, collate_fn=data.collate_fn)
 
-    return Row(samples, size, lambda: _labels(data), part)
+    return Row(samples, size, lambda: _labels(data, name), part)
 
 
-def _row_of_list(data: list[Any]) -> Row:
-    size = max(1, len(data[0][1])) if data else 1
+def _row_of_list(data: list[Any], name: str) -> Row:
+    counts = [len(split(each, name)[1]) for each in data]
+    size = max([1, *counts[:1]])
     return Row(
-        sum(len(y) for _, y in data),
+        sum(counts),
         size,
-        lambda: _labels(data),
+        lambda: _labels(data, name),
         lambda start, end: data[start // size : math.ceil(end / size)],
     )
 
 
-def _labels(batches: Any) -> Tensor:
-    return torch.cat([torch.as_tensor(y).cpu() for _, y in batches])
+def _labels(batches: Any, name: str) -> Tensor:
+    return torch.cat([torch.as_tensor(y).cpu() for _, y in batches_of(batches, name)])
 
 
 def _slice(tree: Any, start: int, end: int) -> Any:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, default_collate
 
-Data = Any
-"""A pair of tensors (x, y), or an iterable of batches (x, y) where x is a tensor, a tuple, or a dict of arguments."""
+from winze.observe.inputs import Data, argument_names, batches_of, labels_of, prepared
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Feed:
 
     `kept` are the classes that count, in the order of their new numbers; samples of others are left out. After a
     pass, `samples` is their number and `size` the largest batch. `offset` counts the samples before the first one
-    where this is a shard (None: as the data says).
+    where this is a shard (None: as the data says). `names` are the arguments that the network takes (None: any).
     """
 
     data: Data
@@ -50,12 +50,18 @@ class Feed:
     samples: int = 0
     size: int = 0
     offset: int | None = None
+    names: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, data: Data, name: str, batch: int, device: torch.device, net: nn.Module) -> Feed:
+        """Whatever people have, for this network."""
+        return cls(prepared(data, name, batch, net), name, batch, device, names=argument_names(net))
 
     def __iter__(self) -> Iterator[Batch]:
         offset = int(getattr(self.data, "offset", 0)) if self.offset is None else self.offset
         seen = 0
         for x, y in self._pairs():
-            labels = _labels(y, self.name)
+            labels = labels_of(y, self.name)
             args, kwargs = _arguments(x)
             if self.kept is not None:
                 args, kwargs, labels = _only(args, kwargs, labels, self.kept)
@@ -84,7 +90,7 @@ class Feed:
         """The labels that occur, sorted."""
         labels = _known_labels(self.data, self.name)
         if labels is None:
-            labels = torch.cat([torch.zeros(0).long(), *(_labels(y, self.name) for _, y in self._pairs())])
+            labels = torch.cat([torch.zeros(0).long(), *(labels_of(y, self.name) for _, y in self._pairs())])
         if not len(labels):
             raise ValueError(f"{self.name}: no samples")
         return labels.unique()
@@ -95,17 +101,14 @@ class Feed:
             _check_rows((x,), {}, y, self.name)
             parts = (slice(i, i + self.batch) for i in range(0, len(y), self.batch))
             return ((_rows(x, lambda t, part=part: t[part] if t.ndim else t), y[part]) for part in parts)
-        if iter(self.data) is self.data:
-            raise ValueError(
-                f"{self.name}: an iterator runs dry after one pass; pass something that starts anew each time, "
-                "such as a DataLoader, a list of batches or a pair of tensors"
-            )
-        return (_batch(item, self.name) for item in self.data)
+        return batches_of(self.data, self.name, self.names)
 
 
-def pair(train: Data, test: Data, name: str, batch: int, device: torch.device) -> tuple[Feed, Feed, int]:
+def pair(
+    train: Data, test: Data, name: str, batch: int, device: torch.device, net: nn.Module
+) -> tuple[Feed, Feed, int]:
     """Both splits of a data set on the classes they have in common, numbered from 0, and how many those are."""
-    feeds = Feed(train, f"{name} train", batch, device), Feed(test, f"{name} test", batch, device)
+    feeds = Feed.of(train, f"{name} train", batch, device, net), Feed.of(test, f"{name} test", batch, device, net)
     seen = [feed.classes() for feed in feeds]
     common = seen[0][torch.isin(seen[0], seen[1])]
     if len(common) < 2:
@@ -129,14 +132,15 @@ def is_pair(data: Data) -> bool:
 def _known_labels(data: Data, name: str) -> Tensor | None:
     """The labels that come, where that can be told without reading all of the data; not in their order."""
     if is_pair(data):
-        return _labels(data[1], name)
+        return labels_of(data[1], name)
     if isinstance(data, list | tuple) or (isinstance(data, DataLoader) and not _is_plain(data)):
         return None
     for owner in (data, getattr(data, "dataset", None)):
         for attribute in ("labels", "targets"):
             found = getattr(owner, attribute, None)
-            if found is not None and len(found):
-                return _transformed(torch.as_tensor(found).cpu().long(), owner)
+            if found is not None and hasattr(found, "__len__") and len(found):
+                with suppress(ValueError):  # where they are something else than what the samples come with
+                    return _transformed(labels_of(found, name), owner)
     return None
 
 
@@ -156,21 +160,6 @@ def _transformed(labels: Tensor, dataset: Any) -> Tensor | None:
         both = getattr(dataset, "transforms", None)
         return labels if both is None or hasattr(both, "target_transform") else None
     return torch.as_tensor([int(change(label)) for label in labels.unique().tolist()])
-
-
-def _batch(item: Any, name: str) -> tuple[Any, Any]:
-    if not isinstance(item, tuple | list) or len(item) != 2:
-        raise ValueError(f"{name}: want a pair of tensors, or batches of (x, y), got {type(item).__name__}")
-    return item[0], item[1]
-
-
-def _labels(y: Any, name: str) -> Tensor:
-    labels = torch.as_tensor(y)
-    if labels.ndim != 1 or labels.is_floating_point() or labels.dtype == torch.bool:
-        raise ValueError(f"{name}: labels must be a row of integers, got {tuple(labels.shape)} {labels.dtype}")
-    if len(labels) and int(labels.min()) < 0:
-        raise ValueError(f"{name}: labels start at 0, got {int(labels.min())}")
-    return labels.cpu().long()
 
 
 def _arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

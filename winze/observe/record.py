@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from winze.modes import unchanged
 from winze.observe.features import Pool
 from winze.observe.places import Spot
 
@@ -19,8 +20,8 @@ Take = Callable[[int, Tensor], None]
 def recording(net: nn.Module, spots: Sequence[Spot], take: Take, pool: Pool = "mean") -> Iterator[None]:
     """While open, each forward in eval mode hands `take(index, features)` one matrix a place, inside the hook.
 
-    Features are reduced on the spot, before an in-place operation can overwrite them. Hooks go and modes come back
-    whatever happens.
+    Features are reduced on the spot, before an in-place operation can overwrite them. Afterwards the hooks are gone and
+    the network is as before.
     """
     by_module: dict[nn.Module, list[Spot]] = {}
     for spot in spots:
@@ -37,15 +38,11 @@ def recording(net: nn.Module, spots: Sequence[Spot], take: Take, pool: Pool = "m
             if spot.call == call:
                 take(spot.place.index, spot.features(output, pool))
 
-    modes = [(module, module.training) for module in net.modules()]
     handles = [net.register_forward_pre_hook(begin)]
     handles += [module.register_forward_hook(hook) for module in by_module]
-    net.eval()
     try:
-        with torch.no_grad():
+        with torch.no_grad(), unchanged(net, training=False):
             yield
     finally:
         for handle in handles:
             handle.remove()
-        for module, mode in modes:
-            module.training = mode

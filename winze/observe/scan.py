@@ -67,14 +67,15 @@ def scan(
 
     `train` and `test` are pairs (x, y) of tensors or arrays, Datasets, DataLoaders, or other iterables of batches
     (x, y) or of dicts with the key `labels`; `train` alone may be a folder or a name that `winze.data.load` takes.
-    `ood` maps names to such pairs. `layout` is the order of the axes of feature maps ("BCHW", "BHWC", "BCL", "BLC"),
-    where a scan asks for it. `about` joins the stored conventions. `places` are the blocks of the network (None), its `"layers"`, or module names and globs. `measures` picks some of
-    probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the thesis's protocol, `"ridge"` the
-    closed form of the same pass. `pool` turns feature maps into features: `"mean"`, `"token"`, a grid size, or
-    `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `memory` bounds the bytes of moments
-    held at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
-    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A `crew`, such as
-    `winze.lab.Processes(2)`, reads the data in shards at the same time. The network is left as it was.
+    `ood` maps names to such pairs. `places` are the blocks of the network (None), its `"layers"`, or module names and
+    globs. `measures` picks some of probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the
+    thesis's protocol, `"ridge"` the closed form of the same pass. `pool` turns feature maps into features: `"mean"`,
+    `"token"`, a grid size, or `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `layout` is
+    the order of a feature map's axes ("BCHW", "BHWC", "BCL", "BLC"), where a scan asks for it. `about` joins the stored
+    conventions. `memory` bounds the bytes of moments in memory at once: places that do not fit are read in further
+    passes. `embed` draws samples in the plane (`"pca"`, `"tsne"`, `"umap"`), `costs` measures what cutting after each
+    place would save. A process pool as `crew`, such as `winze.lab.Processes(2)` (`import winze.lab`), reads the data in
+    shards. The network, its modes and buffers, and the global RNG state are left as they were.
     """
     check_pool(pool)
     if min(batch, max_features, memory) < 1:

@@ -15,9 +15,11 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import weight_change
+from winze.modes import unchanged
 from winze.observe.between import cka_of, twice
 from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Data, Feed, pair
+from winze.observe.feed import Feed, pair
+from winze.observe.inputs import Data, generators, measure_names, network
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
@@ -41,6 +43,7 @@ class Watch:
     `every_epoch` epochs; or both. Left out, they are 100 steps. With `train` there are ridge probes too. `"cka"` is CKA
     of each place to itself in the `reference` network (left out: the network as it is now, copied), `"weight_change"`
     the RMS change of each weight tensor since it was last read, every `weights_every` steps (None: as all else).
+    Reading changes nothing: modes, buffers, the RNG and the order of data loaders are as without a Watch.
     """
 
     def __init__(
@@ -50,7 +53,7 @@ class Watch:
         every: int | None = None,
         train: Data = None,
         places: Where = None,
-        measures: Sequence[str] = ("rank", "norm"),
+        measures: str | Sequence[str] = ("rank", "norm"),
         pool: Pool = "mean",
         reference: nn.Module | None = None,
         *,
@@ -60,9 +63,7 @@ class Watch:
         weights_every: int | None = None,
         every_epoch: int | None = None,
     ) -> None:
-        unknown = set(measures) - set(MEASURES)
-        if unknown:
-            raise ValueError(f"Watch measures are {', '.join(MEASURES)}; got {', '.join(sorted(unknown))}")
+        wanted = measure_names(measures, MEASURES)
         if every is None and every_epoch is None:
             every = 100
         for option, number in (("every", every), ("every_epoch", every_epoch)):
@@ -71,25 +72,41 @@ class Watch:
         if weights_every is not None and (every is None or weights_every < 1 or weights_every % every):
             raise ValueError(f"weights_every is a multiple of every, {every}, not {weights_every}")
         check_pool(pool)
+        net, reference = network(net), None if reference is None else network(reference)
         self.net, self.every, self.every_epoch, self.steps, self.epochs = net, every, every_epoch, 0, 0
         self._weights_every = 1 if weights_every is None else weights_every
         self.readings = Readings()
-        self._wanted = set(measures) | ({"probe"} if train is not None else set())
+        self._wanted = wanted | ({"probe"} if train is not None else set())
         if "probe" in self._wanted and train is None:
             raise ValueError("probes need train data: pass train=")
-        device = self._device()
+        self._name, self._own_reference = name, reference is None
         self._train: Feed | None = None
+        self._reference: Reader | None = None
+        self._generators = generators(train, test)
+        with unchanged(net, reference, training=False, generators=self._generators):
+            self._begin(train, test, places, pool, reference, batch, max_features)
+        self.read()
+
+    def _begin(
+        self,
+        train: Data,
+        test: Data,
+        places: Where,
+        pool: Pool,
+        reference: nn.Module | None,
+        batch: int,
+        max_features: int,
+    ) -> None:
+        """Look at the data and find the places."""
+        net, name, device = self.net, self._name, self._device()
         if train is not None:
-            self._train, self._test, self._classes = pair(train, test, name, batch, device)
+            self._train, self._test, self._classes = pair(train, test, name, batch, device, net)
         else:
-            self._test = Feed(test, f"{name} test", batch, device)
+            self._test = Feed.of(test, f"{name} test", batch, device, net)
             self._classes = int(self._test.classes().max()) + 1
-        self._name = name
         spots, turned = spots_and_order(net, self._test.example(), device, pool, places)
         self._reader = Reader(net, spots, pool, max_features, by_pixel=turned)
         self._widths = [min(spot.width(pool), max_features) for spot in spots]
-        self._reference: Reader | None = None
-        self._own_reference = reference is None
         if "cka" in self._wanted:
             other = copy.deepcopy(net) if reference is None else reference
             own = [spot.place.name for spot in spots]
@@ -104,10 +121,9 @@ class Watch:
             pool=pool,
             probe="ridge",
             measures=sorted(self._wanted),
-            every=every,
-            every_epoch=every_epoch,
+            every=self.every,
+            every_epoch=self.every_epoch,
         )
-        self.read()
 
     def step(self) -> None:
         """Count one training step, and read the network where it is time."""
@@ -125,8 +141,14 @@ class Watch:
 
     @torch.no_grad()
     def read(self) -> None:
-        """Read the network now."""
+        """Read the network now; training goes on as if it had not been read."""
         self._follow()
+        reference = self._reference.net if self._reference is not None else None
+        with unchanged(self.net, reference, training=False, generators=self._generators):
+            now = self._read()
+        self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
+
+    def _read(self) -> Readings:
         now = Readings()
         store = Store(now, self._name, self._wanted - {"cka"})
         probes = centres = None
@@ -142,7 +164,7 @@ class Watch:
         store.network(self.net, result, self._classes, renumbered=self._test.kept is not None)
         self._read_cka(now)
         self._read_weights(now)
-        self.readings.rows.extend(replace(row, step=self.steps) for row in now.rows)
+        return now
 
     def state_dict(self) -> dict[str, Any]:
         """What was read so far, and what the next readings depend on, as tensors, numbers, texts, lists and dicts.

@@ -1,0 +1,222 @@
+"""Data as people have it, brought to what a scan reads: a pair of tensors, or batches (x, y) of them."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+from torch.utils.data import DataLoader, Dataset
+
+from winze.data import Batches, Preprocess, load
+
+Data = Any
+"""Inputs and labels (x, y) as tensors or NumPy arrays, a torch `Dataset`, or an iterable of batches: (x, y), where x is
+a tensor, a tuple, or a dict of arguments, or one dict with the key `labels` or `label`."""
+LABELS = ("labels", "label")
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Data of a path or a name, prepared for a network."""
+
+    name: str
+    train: Batches
+    test: Batches
+    notes: tuple[str, ...]
+    conventions: dict[str, Any]
+
+
+def stored(train: str | os.PathLike[str], test: Data, net: nn.Module, batch: int) -> Stored:
+    """A folder, an .npz file or a data set by name, with its images prepared as the network's configuration says.
+
+    A network without one gets images of the size they have, normalised by their own statistics.
+    """
+    if test is not None:
+        raise ValueError(f"train={os.fspath(train)!r} has both splits: leave test= out")
+    dataset = load(os.fspath(train))
+    config = getattr(net, "pretrained_cfg", None)
+    way, said = None, "samples go in as they are stored"
+    if dataset.pictures:
+        known = isinstance(config, Mapping) and all(config.get(key) for key in ("input_size", "mean", "std"))
+        way = Preprocess.from_config(config) if known and config is not None else Preprocess.of(dataset)
+        size = "x".join(map(str, (way.channels, *(way.size or dataset.shape[1:]))))
+        said = f"input {size}, normalised by the {'network' if known else 'data'}'s statistics"
+    parts = [Batches(*part, size=batch, preprocess=way) for part in (dataset.train, dataset.test)]
+    conventions = {"classes": list(dataset.classes), "preprocess": None if way is None else way.to_dict()}
+    path = Path(train)
+    return Stored(path.name if path.exists() else dataset.name, *parts, (*dataset.notes, said), conventions)
+
+
+def network(net: Any) -> nn.Module:
+    """The network itself, without what DDP, DataParallel or `torch.compile` put around it."""
+    if isinstance(net, str):
+        raise TypeError(f"net is a text: build the network first, such as timm.create_model({net!r})")
+    if not isinstance(net, nn.Module):
+        raise TypeError(f"net must be a torch.nn.Module, got {type(net).__name__}")
+    return unwrapped(net)
+
+
+def unwrapped(net: nn.Module) -> nn.Module:
+    """What DDP, DataParallel and `torch.compile` wrap."""
+    while isinstance(net, nn.DataParallel | nn.parallel.DistributedDataParallel) or hasattr(net, "_orig_mod"):
+        net = net._orig_mod if hasattr(net, "_orig_mod") else net.module
+    return net
+
+
+def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[str]:
+    """The measures that are asked for, one or several, by name."""
+    asked = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
+    strange = [each for each in asked if each not in known]
+    if strange or not asked:
+        said = ", ".join(getattr(each, "__name__", str(each)) for each in strange) or "none"
+        why = ": functions of your own are no measures of a scan" if any(map(callable, strange)) else ""
+        raise ValueError(f"measures are {', '.join(known)}; got {said}{why}")
+    return set(asked)
+
+
+def prepared(data: Data, name: str, batch: int, net: nn.Module | None = None) -> Data:
+    """The data as a pair of tensors or as something that gives batches as often as needed; an error names the fix."""
+    if isinstance(data, str | os.PathLike):
+        raise TypeError(
+            f"{name}: {data!r} is a text: give a path as train= and leave test= out, or use winze.data.load"
+        )
+    if isinstance(data, Tensor | np.ndarray):
+        raise TypeError(f"{name}: inputs without labels: pass a pair (x, y)")
+    if isinstance(data, tuple | list) and len(data) == 2 and _are_labels(data[1]):
+        return as_tensors(data[0], net), labels_of(data[1], name)
+    if isinstance(data, DataLoader):
+        return _own(data)
+    if isinstance(data, Dataset) or hasattr(data, "column_names"):  # the latter: Hugging Face's
+        return DataLoader(data, batch)
+    if not isinstance(data, Iterable):
+        raise TypeError(f"{name}: want a pair (x, y), a Dataset or a DataLoader, got {type(data).__name__}")
+    if iter(data) is data:
+        raise ValueError(
+            f"{name}: an iterator can be read only once; pass a DataLoader, a list of batches or a pair of tensors"
+        )
+    return data
+
+
+def batches_of(data: Data, name: str, names: frozenset[str] | None = None) -> Iterator[tuple[Any, Any]]:
+    """Each batch as (x, y); of a dict, x is what a forward with arguments of these `names` takes."""
+    try:
+        for item in data:
+            yield split(item, name, names)
+    except TypeError as error:
+        if "collate" not in str(error):
+            raise
+        raise ValueError(
+            f"{name}: samples cannot be put into batches, give the dataset a transform that makes tensors: {error}"
+        ) from error
+
+
+def split(item: Any, name: str, names: frozenset[str] | None = None) -> tuple[Any, Any]:
+    """One batch as inputs and labels."""
+    if isinstance(item, Mapping):
+        key = next((key for key in LABELS if key in item), None)
+        if key is None:
+            keys = ", ".join(map(str, item))
+            raise ValueError(f"{name}: a batch has no key 'labels' or 'label', but {keys}: rename the one with labels")
+        rest = {key: value for key, value in item.items() if key not in LABELS}
+        return as_tensors(_arguments(rest, names, name)), item[key]
+    if not isinstance(item, tuple | list):
+        raise ValueError(f"{name}: want a pair of tensors, or batches of (x, y), got {type(item).__name__}")
+    if len(item) != 2:
+        raise ValueError(
+            f"{name}: a batch has {len(item)} parts; want (x, y), with several inputs ((x1, x2), y), or a dict"
+        )
+    return as_tensors(item[0]), item[1]
+
+
+def _arguments(given: dict[str, Any], names: frozenset[str] | None, name: str) -> Any:
+    """What of a batch goes into the network: arguments of its forward; a single tensor whatever it is called."""
+    tensors = {key: value for key, value in given.items() if isinstance(value, Tensor | np.ndarray)}
+    if names is None:
+        return tensors
+    known = {key: value for key, value in given.items() if key in names}
+    if known:
+        return known
+    if len(tensors) == 1:
+        return next(iter(tensors.values()))
+    raise ValueError(
+        f"{name}: a batch has {', '.join(given) or 'no inputs'}, the network's forward takes {', '.join(sorted(names))}"
+    )
+
+
+def argument_names(net: nn.Module) -> frozenset[str] | None:
+    """The names of the arguments that a network's forward takes; None where it takes any."""
+    try:
+        known = inspect.signature(net.forward).parameters
+    except (TypeError, ValueError):
+        return None
+    kinds = {each.kind for each in known.values()}
+    return None if inspect.Parameter.VAR_KEYWORD in kinds and len(known) < 3 else frozenset(known)
+
+
+def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
+    """NumPy's arrays as tensors, floats of the network's type."""
+    dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), None) if net is not None else None
+
+    def tensor(leaf: Any) -> Any:
+        if not isinstance(leaf, np.ndarray):
+            return leaf
+        if leaf.dtype == object or leaf.dtype.kind in "USO":
+            raise TypeError(f"inputs are an array of {leaf.dtype}; want numbers")
+        made = torch.from_numpy(np.array(leaf, copy=not leaf.flags.writeable, order="C"))
+        return made.to(dtype or torch.get_default_dtype()) if made.is_floating_point() else made
+
+    return pytree.tree_map(tensor, tree)
+
+
+def labels_of(y: Any, name: str) -> Tensor:
+    """Labels as a row of integers from 0 on, on the CPU."""
+    kind = np.asarray(y).dtype if not isinstance(y, Tensor) else None
+    if kind is not None and kind.kind in "USO":
+        raise ValueError(f"{name}: labels are texts; number them: np.unique(labels, return_inverse=True)[1]")
+    labels = torch.as_tensor(y if kind is None else np.array(y)).cpu()
+    if labels.ndim == 0:
+        raise ValueError(
+            f"{name}: labels must be a row of integers, got one number: single samples instead of batches? Pass the "
+            "Dataset itself, or a DataLoader"
+        )
+    if labels.ndim != 1:
+        fix = "labels.squeeze(1)" if labels.shape[1:] == (1,) else "one-hot labels as labels.argmax(1)"
+        raise ValueError(f"{name}: labels must be a row of integers, got shape {tuple(labels.shape)}: pass {fix}")
+    if labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
+        raise ValueError(f"{name}: labels must be a row of integers, got {labels.dtype}: pass labels.long()")
+    labels = labels.long()
+    if len(labels) and int(labels.min()) < 0:
+        raise ValueError(f"{name}: labels start at 0, got {int(labels.min())}: leave such samples out")
+    return labels
+
+
+def generators(*data: Data) -> list[torch.Generator]:
+    """The random generators that loaders bring along, which reading them moves on."""
+    owners = [each for one in data for each in (one, *(getattr(one, part, None) for part in ("sampler", "dataset")))]
+    found = (getattr(owner, "generator", None) for owner in owners)
+    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+
+
+def _are_labels(y: Any) -> bool:
+    """Whether the second of two things is labels, rather than a second batch."""
+    if isinstance(y, list):
+        return all(isinstance(each, int | np.integer | str) for each in y)
+    return isinstance(y, Tensor | np.ndarray) or type(y).__name__ == "Series"
+
+
+def _own(loader: DataLoader[Any]) -> DataLoader[Any]:
+    """A loader whose workers are its own: those of a training loop that is at it would lose their place."""
+    if not loader.persistent_workers:
+        return loader
+    own = copy.copy(loader)
+    own._iterator = None
+    return own
