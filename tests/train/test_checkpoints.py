@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import re
 import warnings
 
 import numpy as np
@@ -118,7 +119,19 @@ def test_a_checkpoint_of_another_format_says_so(tmp_path):
     saved(tmp_path, 2)
     seal = json.loads((tmp_path / "2.json").read_text())
     (tmp_path / "2.json").write_text(json.dumps(seal | {"version": 99}))
-    with pytest.warns(UserWarning, match="has format 99; this winze reads format 1"):
+    with pytest.warns(UserWarning, match="has format 99; this winze reads format 2"):
+        assert Checkpoints(tmp_path).newest() is None
+
+
+@pytest.mark.parametrize("name", ["winze", "torch"])
+def test_a_checkpoint_of_another_version_is_passed_over(tmp_path, name):
+    saved(tmp_path, 2)
+    seal = json.loads((tmp_path / "2.json").read_text())
+    seal["by"][name] = "0.0.1"
+    (tmp_path / "2.json").write_text(json.dumps(seal))
+    with pytest.warns(
+        UserWarning, match=rf"was written with .*{name} 0.0.1.*, this is .*{re.escape(torch.__version__)}"
+    ):
         assert Checkpoints(tmp_path).newest() is None
 
 

@@ -1,11 +1,15 @@
+import random
+
+import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from winze import Alternation, ResidualDropPath, Watch, rewire
 from winze.data import Batches, Preprocess, load
 from winze.networks import MLP, ResidualMLP
-from winze.train import Checkpoints, DivergedError, Training, evaluate, fit
+from winze.train import Checkpoints, DivergedError, StoreError, Training, evaluate, fit
 
 POINTS = torch.randn(65, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (POINTS.sum(1) > 0).long()
@@ -69,10 +73,13 @@ def test_dropout_is_the_same_in_two_runs_whatever_a_watch_draws():
     assert torch.equal(once(None), once(lambda net, step: torch.rand(3)))
 
 
-def test_training_leaves_the_random_state_of_the_world_alone():
-    net, before = small(), torch.random.get_rng_state()
+def test_training_leaves_the_global_random_state_alone():
+    def state():
+        return torch.random.get_rng_state().tolist(), np.random.get_state()[1].tolist()
+
+    net, before = small(), state()
     fit(net, DATA, training(epochs=1))
-    assert torch.equal(torch.random.get_rng_state(), before)
+    assert state() == before
 
 
 @pytest.mark.parametrize("mode", [True, False])
@@ -81,6 +88,111 @@ def test_the_mode_of_the_network_is_left_as_it_was(mode):
     fit(net, DATA, training(epochs=1))
     evaluate(net, [(POINTS, LABELS)])
     assert net.training is mode
+
+
+class Frozen(nn.Module):
+    """A network whose first norm the caller froze by `.eval()`; it notes the modes it runs in."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 8), nn.BatchNorm1d(8))
+        self.head, self.seen = nn.Linear(8, 2), set()
+
+    def forward(self, x):
+        self.seen.add((self.training, *(module.training for module in self.body)))
+        return self.head(self.body(x))
+
+
+def test_a_norm_frozen_by_eval_stays_frozen_during_training_and_after():
+    net = Frozen()
+    net.body[1].eval()
+    fit(net, DATA, training(), test=DATA, watch=lambda net, step: net.eval() if step % 2 else None)
+    assert net.seen == {(True, True, False, True, True)}
+    assert net.body[1].num_batches_tracked == 0
+    assert net.body[3].num_batches_tracked == 8
+    assert [module.training for module in net.body] == [True, False, True, True]
+
+
+def test_a_network_wholly_in_eval_mode_is_trained_in_train_mode_and_given_back_in_eval_mode():
+    net = Frozen().eval()
+    fit(net, DATA, training(epochs=1))
+    assert net.seen == {(True,) * 5}
+    assert not any(module.training for module in net.modules())
+
+
+def test_evaluating_leaves_the_mode_of_each_module():
+    net = Frozen()
+    net.body[1].eval()
+    evaluate(net, [(POINTS, LABELS)])
+    assert [module.training for module in net.body] == [True, False, True, True]
+
+
+class Jittered(TensorDataset):
+    """Samples that are moved a little by global generators; beartype draws from Python's while testing."""
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + 0.01 * (torch.rand(()) + np.random.rand()), y
+
+
+LOADERS = {
+    "shuffle": lambda: DataLoader(TensorDataset(*DATA), 16, shuffle=True),
+    "own generator": lambda: DataLoader(TensorDataset(*DATA), 16, shuffle=True, generator=torch.Generator()),
+    "own sampler": lambda: DataLoader(TensorDataset(*DATA), 16, sampler=RandomSampler(DATA[0], replacement=True)),
+    "jitter": lambda: DataLoader(Jittered(*DATA), 16, shuffle=True),
+}
+
+
+def loaded(name, seed=0, epochs=3, **kwargs):
+    torch.manual_seed(random.randrange(2**30))  # whatever else was drawn before
+    np.random.seed(random.randrange(2**30))
+    net = nn.Sequential(small(), nn.Dropout(0.1))
+    with torch.random.fork_rng([]):
+        net[0].load_state_dict(small().state_dict())
+    fit(net, LOADERS[name](), training(epochs=epochs), seed=seed, **kwargs)
+    return weights(net)
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_loader_that_draws_follows_the_seed(name):
+    assert torch.equal(loaded(name), loaded(name))
+    assert not torch.equal(loaded(name), loaded(name, seed=1))
+
+
+@pytest.mark.parametrize("name", LOADERS)
+def test_a_training_from_a_loader_that_was_stopped_goes_on_bit_for_bit(name, tmp_path):
+    def stop(net, step):
+        np.random.rand()
+        if step == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        loaded(name, checkpoints=Checkpoints(tmp_path), watch=stop)
+    assert torch.equal(loaded(name, checkpoints=Checkpoints(tmp_path)), loaded(name))
+
+
+def test_epochs_of_a_shuffling_loader_differ():
+    seen = []
+    loader = DataLoader(TensorDataset(torch.arange(65.0)[:, None], LABELS), 65, shuffle=True)
+    fit(nn.Linear(1, 2), loader, training(lr=1e-9), objective=lambda net, x, y: seen.append(x) or net(x).mean())
+    assert torch.equal(seen[0].sort(0).values, seen[1].sort(0).values)
+    assert not torch.equal(seen[0], seen[1])
+
+
+@pytest.mark.parametrize(("length", "found"), [(2, "more"), (5, "only 4")])
+def test_a_loader_whose_length_is_not_that_of_its_batches_is_refused(length, found):
+    class Odd(list):
+        def __len__(self):
+            return length
+
+    batches = Odd((POINTS[i : i + 16], LABELS[i : i + 16]) for i in range(0, 64, 16))
+    with pytest.raises(ValueError, match=f"a length of {length} batches, but it gave {found}"):
+        fit(small(), batches, training(epochs=1))
+
+
+def test_a_loader_of_dicts_is_refused_in_words():
+    with pytest.raises(ValueError, match=r"a loader gives batches \(x, y\) of tensors; its batch 1 is a dict"):
+        fit(small(), [{"x": POINTS, "y": LABELS}], training(epochs=1))
 
 
 def test_one_plain_step_is_one_gradient_step():
@@ -168,34 +280,117 @@ def test_an_alternation_is_stepped_after_the_optimizer():
     assert alternation.stage == 2
 
 
-def test_a_lost_loss_stops_with_its_step_and_a_likely_cause():
-    net, spoiled = small(), POINTS.clone()
-    spoiled[:] = float("nan")
-    with pytest.raises(DivergedError, match=r"the loss is nan at step 1; .*NaN or inf in the data"):
-        fit(net, (spoiled, LABELS), training(epochs=1))
+def test_nan_in_the_data_is_reported_with_the_sample_whichever_step_meets_it():
+    spoiled = POINTS.clone()
+    spoiled[41, 2] = float("nan")
+    with pytest.raises(DivergedError, match=r"the loss is nan at step \d; .*1 of 1[67] samples: number 41.*the data"):
+        fit(small(), (spoiled, LABELS), training(epochs=1))
+
+
+def test_nan_in_the_batches_of_a_loader_is_reported_as_such():
+    spoiled = POINTS[:64].clone()
+    spoiled[40, 0] = float("inf")
+    loader = DataLoader(TensorDataset(spoiled, LABELS[:64]), 16, shuffle=True)
+    with pytest.raises(DivergedError, match=r"its inputs hold NaN or infinite values.*1 of 16 samples"):
+        fit(small(), loader, training(epochs=1))
+
+
+def test_weights_that_are_nan_before_training_are_suspected_at_the_first_step():
+    net = small()
+    net.output.bias.data.fill_(float("nan"))
+    with pytest.raises(DivergedError, match=r"at step 1; inputs are finite.*look at the weights"):
+        fit(net, DATA, training(epochs=1))
 
 
 def test_the_step_of_a_lost_loss_is_the_first_one():
     def spoil(net, step):
-        if step == 60:
+        if step == 61:
             net.output.bias.data.fill_(float("inf"))
 
-    with pytest.raises(DivergedError, match="at step 61;"):
+    with pytest.raises(DivergedError, match="at step 62;"):
         trained(epochs=20, watch=spoil)
 
 
+def spoil_the_last(net, step):
+    if step == 8:
+        net.output.bias.data.fill_(float("nan"))
+
+
+def test_a_last_update_that_spoils_the_weights_is_an_error_and_leaves_no_checkpoint(tmp_path):
+    kept = Checkpoints(tmp_path)
+    with pytest.raises(
+        DivergedError, match=r"output.bias became NaN .*by step 8; the last good checkpoint is of step 4"
+    ):
+        fit(small(), DATA, training(epochs=2), watch=spoil_the_last, checkpoints=kept)
+    assert kept.newest().step == 4
+
+
+def test_a_buffer_that_holds_infinity_from_the_start_is_no_divergence():
+    net = small()
+    net.register_buffer("mask", torch.full((3,), float("-inf")))
+    assert fit(net, DATA, training(epochs=1)).steps == 4
+
+
+def test_a_test_loss_that_is_not_finite_is_an_error():
+    with pytest.raises(DivergedError, match="the test loss is nan after step 4; look for NaN or inf in the test set"):
+        fit(small(), DATA, training(epochs=1), test=(POINTS * float("nan"), LABELS))
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "nadam"])
+def test_a_loss_that_is_finite_and_absurd_is_an_error(optimizer):
+    with pytest.raises(DivergedError, match=r"the mean loss of epoch 1 is .*e\+.*try a lower lr than 1e\+09"):
+        trained(optimizer=optimizer, lr=1e9)
+
+
+def test_a_checkpoint_of_weights_that_are_nan_is_told_for_what_it_is(tmp_path):
+    kept = Checkpoints(tmp_path)
+    fit(small(), DATA, training(epochs=1), checkpoints=kept)
+    newest = kept.newest()
+    newest.weights["output.bias"][0] = float("nan")
+    kept.save(newest.step, newest.weights, newest.state)
+    with pytest.raises(StoreError, match=r"checkpoint of step 4 .*NaN or infinite values in output.bias.*remove"):
+        fit(small(), DATA, training(epochs=2), checkpoints=kept)
+
+
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("field", "value", "said"),
     [
-        ({"epochs": -1}, "epochs must be at least 0"),
-        ({"batch": 0}, "batch at least 1"),
-        ({"lr": 0.0}, "lr must be a positive number"),
-        ({"lr": float("nan")}, "lr must be a positive number"),
+        ("epochs", -1, "epochs must be a whole number of at least 0"),
+        ("epochs", 1.5, "epochs must be a whole number"),
+        ("epochs", True, "epochs must be a whole number"),
+        ("batch", 0, "batch must be a whole number of at least 1"),
+        ("repeat", 0, "repeat must be"),
+        ("lr", 0.0, "lr must be a positive number"),
+        ("lr", float("nan"), "lr must be a positive number"),
+        ("lr", "0.1", "lr must be a positive number"),
+        ("momentum", 2.0, r"momentum must lie in \[0, 1\)"),
+        ("momentum", float("nan"), "momentum must lie in"),
+        ("smoothing", 1.0, "smoothing must lie in"),
+        ("ema", 1.0, "ema must lie in"),
+        ("weight_decay", -1.0, "weight_decay must be a finite number of at least 0"),
+        ("min_lr", -1.0, "min_lr must be"),
+        ("warmup_lr", float("inf"), "warmup_lr must be"),
+        ("gamma", -0.1, "gamma must be"),
+        ("betas", (0.9, 1.0), "betas are two numbers"),
+        ("betas", (0.9,), "betas are two numbers"),
+        ("rates", (("*", float("nan")),), "rates multiply"),
+        ("milestones", (1.5,), "milestones are epochs"),
+        ("clip", float("inf"), "clip must be positive and finite"),
+        ("warmup", 3.0, "warmup must lie within the 2 epochs"),
+        ("nesterov", "no", "nesterov is True or False"),
+        ("optimizer", "sdg", "optimizer is one of"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(change, said):
+def test_settings_that_make_no_sense_are_refused(field, value, said):
+    made = training()
+    object.__setattr__(made, field, value)  # types are enforced while testing, before the check could speak
     with pytest.raises(ValueError, match=said):
-        trained(**change)
+        made.__post_init__()
+
+
+def test_an_average_in_bfloat16_is_refused():
+    with pytest.raises(ValueError, match="use bf16-mixed"):
+        training(precision="bf16-true", ema=0.99)
 
 
 def test_samples_and_labels_must_be_as_many():
@@ -208,19 +403,39 @@ def test_samples_and_labels_must_be_as_many():
     [
         (LABELS + 1, "labels go up to 2, but MLP puts out 2 classes"),
         (LABELS - 1, "the least is -1"),
+        (LABELS.index_fill(0, torch.arange(3), -100), "the least is -100: leave samples without a label out"),
         (LABELS.double(), "whole numbers from 0, not torch.float64"),
+        (LABELS[:, None], r"labels of shape \(16, 1\) do not fit the outputs \(16, 2\) of MLP.*shape \(16,\)"),
+        (LABELS[:, None].float(), r"labels of shape \(16, 1\) do not fit"),
     ],
 )
-def test_labels_that_are_no_classes_of_the_network_are_refused(labels, said):
+@pytest.mark.parametrize("how", ["tensors", "loader"])
+def test_labels_that_are_no_classes_of_the_network_are_refused(labels, said, how):
     net = small()
     before = weights(net)
+    data = (POINTS, labels) if how == "tensors" else DataLoader(TensorDataset(POINTS, labels), 16)
     with pytest.raises(ValueError, match=said):
-        fit(net, (POINTS, labels), training())
+        fit(net, data, training())
     assert torch.equal(weights(net), before)
 
 
-def test_labels_that_cross_entropy_leaves_out_and_probabilities_are_taken():
-    fit(small(), (POINTS, LABELS.index_fill(0, torch.arange(3), -100)), training())
+@pytest.mark.parametrize("kind", [torch.int32, torch.uint8, torch.bool, torch.int16])
+def test_whole_numbers_of_any_type_are_labels(kind):
+    net = small()
+    fit(net, (POINTS, LABELS.to(kind)), training(), test=(POINTS, LABELS.to(kind)))
+    assert torch.equal(weights(net), weights(trained()))
+
+
+def test_outputs_that_are_no_tensor_want_an_objective():
+    class Pair(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), x
+
+    with pytest.raises(ValueError, match="Pair puts out a tuple: give fit an objective="):
+        fit(Pair(4, 2), DATA, training())
+
+
+def test_probabilities_of_all_classes_are_labels():
     soft, hard = small(), small()
     fit(soft, (POINTS, torch.nn.functional.one_hot(LABELS, 2).float()), training())
     fit(hard, DATA, training())

@@ -160,12 +160,40 @@ def test_a_member_that_is_lost_does_not_disturb_the_others():
     together, alone = networks(), networks()
     with torch.no_grad():
         together[1].output.weight.fill_(torch.nan)
-    fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+    with pytest.warns(
+        UserWarning, match="1 of 2 networks diverged, those of seeds 1: losses are means over the others"
+    ):
+        history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+    assert history.lost == (1,)
     with pytest.raises(DivergedError):
         fit(deepcopy(together[1]), DATA, TRAINING, **ON_CPU)
-    one_after_the_other(alone)
+    only = fit(alone[0], DATA, TRAINING, seed=SEEDS[0], **ON_CPU).losses
+    assert history.losses == pytest.approx(only, rel=1e-6)
     assert_same(together[:1], alone[:1])
     assert together[1].output.weight.isnan().all()
+
+
+def test_members_that_are_all_lost_are_an_error():
+    nets = networks()
+    with torch.no_grad():
+        for net in nets:
+            net.output.weight.fill_(torch.nan)
+    with pytest.raises(DivergedError, match="the loss is nan at step 1"):
+        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+
+
+def test_a_member_lost_before_a_stop_is_still_named_after_it(tmp_path):
+    nets = networks()
+    with torch.no_grad():
+        nets[0].output.weight.fill_(torch.nan)
+    for training in (TRAINING, replace(TRAINING, epochs=3)):
+        with pytest.warns(UserWarning, match="seeds 3:"):
+            fit_side_by_side(nets, DATA, training, seeds=SEEDS, checkpoints=Checkpoints(tmp_path), **ON_CPU)
+
+
+def test_labels_beyond_the_outputs_are_refused_for_members_too():
+    with pytest.raises(ValueError, match="labels go up to 2, but networks put out 2 classes"):
+        fit_side_by_side(networks(), (DATA[0], LABELS + 1), TRAINING, seeds=SEEDS, **ON_CPU)
 
 
 def test_what_else_draws_at_random_raises_rather_than_draws_for_all():
@@ -187,7 +215,6 @@ def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
         ({"optimizer": "lars"}, "lars"),
         ({"decay_vectors": False}, "decay_vectors"),
         ({"rates": (("weights", 0.1),)}, "rates="),
-        ({"rates": (("*", 0.5),)}, "rates"),
         ({"precision": "16-mixed"}, "16-mixed"),
         ({"augment": (winze.data.Flip(),)}, "augmented"),
         ({"repeat": 2}, "repeated"),

@@ -64,7 +64,7 @@ def test_weights_may_learn_at_a_share_of_the_rate(optimizer):
 def test_a_rate_of_a_weight_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"rates: no weight of Sequential is called 'head.\*'; there is '1.weight'"):
         trained(rates=(("head.*", 0.1),))
-    with pytest.raises(ValueError, match="rates multiply the rate by 0 or more"):
+    with pytest.raises(ValueError, match="rates multiply the learning rate by 0 or more"):
         Training(1, rates=(("*", -1.0),))
 
 
@@ -255,7 +255,7 @@ def test_hardware_that_is_not_there_is_told(hardware, said):
         ({"warmup": 4.0}, "warmup must lie within the 3 epochs"),
         ({"nesterov": True}, "nesterov needs a momentum"),
         ({"temperature": 0.0}, "temperature is a positive number"),
-        ({"evaluate_every": 0}, "evaluate_every must be at least 1"),
+        ({"evaluate_every": 0}, "evaluate_every must be a whole number of at least 1"),
         ({"drop_last": True, "batch": 64}, "drop_last leaves nothing of 40 samples"),
     ],
 )

@@ -32,14 +32,14 @@ def test_every_batch_comes_twice_in_a_row_as_it_was_augmented():
 
 
 def test_an_epoch_keeps_its_number_of_steps_down_to_whole_turns():
-    assert len(batches_of((IMAGES.float(), LABELS), epochs=1, batch=10, repeat=2)) == 4
-    assert len(batches_of((IMAGES.float(), LABELS), epochs=1, batch=8, repeat=2)) == 4  # of 5
+    assert len(batches_of((IMAGES / 255, LABELS), epochs=1, batch=10, repeat=2)) == 4
+    assert len(batches_of((IMAGES / 255, LABELS), epochs=1, batch=8, repeat=2)) == 4  # of 5
 
 
 def test_the_first_turns_are_the_batches_of_a_plain_epoch():
-    plain = batches_of((IMAGES.float(), LABELS), epochs=1, batch=10)
+    plain = batches_of((IMAGES / 255, LABELS), epochs=1, batch=10)
     assert torch.equal(
-        torch.stack(batches_of((IMAGES.float(), LABELS), epochs=1, batch=10, repeat=2)[::2]), torch.stack(plain[:2])
+        torch.stack(batches_of((IMAGES / 255, LABELS), epochs=1, batch=10, repeat=2)[::2]), torch.stack(plain[:2])
     )
 
 
@@ -50,7 +50,7 @@ def test_batches_of_a_loader_are_repeated_too():
 
 def test_an_epoch_too_short_to_repeat_a_batch_is_refused():
     with pytest.raises(ValueError, match="an epoch of 1 batches is too short to repeat each 2 times"):
-        batches_of((IMAGES.float(), LABELS), epochs=1, batch=40, repeat=2)
+        batches_of((IMAGES / 255, LABELS), epochs=1, batch=40, repeat=2)
 
 
 def test_both_stages_of_a_pair_learn_from_the_same_samples_in_every_epoch():

@@ -136,10 +136,10 @@ def test_an_objective_without_logits_has_no_temperature(temperature):
 
 @pytest.mark.parametrize(
     ("net", "said"),
-    [(nn.Unflatten(1, (3, 2)), r"of shape \(8, 3, 2\)"), (nn.LSTM(6, 3), "a tuple")],
+    [(nn.Unflatten(1, (3, 2)), r"a tensor of shape \(8, 3, 2\)"), (nn.LSTM(6, 3), "a tuple")],
     ids=["map", "pair"],
 )
 def test_outputs_that_are_no_logits_are_named(net, said):
     objective = Classify.of(Training(1, temperature="norm"))
-    with pytest.raises(ValueError, match=rf"divides logits \[sample, class\]; {type(net).__name__} puts out {said}"):
+    with pytest.raises(ValueError, match=rf"logits \[sample, class\]; {type(net).__name__} puts out {said}"):
         objective(net, X[:8], Y[:8])

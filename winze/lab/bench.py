@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -24,7 +22,7 @@ from winze.readings import Readings
 from winze.shape import Alternation
 from winze.train import Checkpoints, Hardware, History, Objective, StoreError, Training, fit
 from winze.train.place import device_of
-from winze.train.seeds import mix
+from winze.train.seeds import mix, seed_all
 
 PHASES, PHASE = "phases", "phase.json"
 Rows = list[dict[str, Any]]
@@ -148,10 +146,3 @@ class _Told(Checkpoints):
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         super().save(step, weights, state)
         self._tell(state["metrics"])
-
-
-def seed_all(seed: int) -> None:
-    """Seed the generators of torch, NumPy and Python."""
-    torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)

@@ -17,7 +17,7 @@ from torch import Tensor
 from winze.files import StoreError, remove_leftovers, write_atomically
 
 WEIGHTS, STATE, SEAL = ".safetensors", ".pt", ".json"
-VERSION = 1
+VERSION = 2
 PLAIN = (bool, int, float, str, type(None))
 
 
@@ -34,7 +34,8 @@ class Checkpoints:
     """A folder with the newest checkpoints of one training.
 
     Each is three files: `<step>.safetensors` (weights), `<step>.pt` (the rest; read without running any code), and
-    `<step>.json`, written last, with the size and SHA-256 of both. Without this seal there is no checkpoint.
+    `<step>.json`, written last, with the size and SHA-256 of both and the versions of winze and torch. Without this
+    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them.
     """
 
     def __init__(self, folder: Path, keep: int = 2) -> None:
@@ -52,8 +53,8 @@ class Checkpoints:
         self._file(step, SEAL).unlink(missing_ok=True)
         for end, body in bodies.items():
             write_atomically(self._file(step, end), body)
-        seal = json.dumps({"version": VERSION, "step": step, "files": files}, separators=(",", ":"))
-        write_atomically(self._file(step, SEAL), seal.encode())
+        seal = {"version": VERSION, "step": step, "files": files, "by": _versions()}
+        write_atomically(self._file(step, SEAL), json.dumps(seal, separators=(",", ":")).encode())
         self._drop([other for other in self._steps() if other > step])  # from before the training was set back
         self.prune(self.keep)
 
@@ -145,14 +146,28 @@ def _read_state(body: bytes, path: Path) -> dict[str, Any]:
 def _read_seal(path: Path, step: int) -> dict[str, Any]:
     try:
         seal = json.loads(path.read_bytes())
-        version, told, files = seal["version"], seal["step"], dict(seal["files"])
+        version, told, files, by = seal["version"], seal["step"], dict(seal["files"]), seal.get("by")
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} was cut short or changed: {type(error).__name__}") from error
     if version != VERSION:
         raise StoreError(f"{path} has format {version}; this winze reads format {VERSION}")
     if told != step or files.keys() != {WEIGHTS, STATE}:
         raise StoreError(f"{path} was changed: it speaks of another step or of other files")
+    if by != _versions():
+        raise StoreError(f"{path} was written with {_words(by)}, this is {_words(_versions())}")
     return files
+
+
+def _versions() -> dict[str, str]:
+    from winze import __version__
+
+    return {"winze": __version__, "torch": str(torch.__version__)}
+
+
+def _words(versions: Any) -> str:
+    if not isinstance(versions, dict):
+        return "unknown versions"
+    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _facts(body: bytes) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TypeGuard
 
 from winze.data import Augmentation
 
@@ -13,6 +14,12 @@ CHOICES = {
     "per": ("epoch", "step"),
     "precision": ("32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"),
 }
+LEAST = {"epochs": 0, "batch": 1, "evaluate_every": 1, "checkpoint_every": 1, "repeat": 1}
+"""whole numbers, and the smallest that makes sense"""
+AT_LEAST_0 = ("weight_decay", "warmup_lr", "min_lr", "gamma")
+BELOW_1 = ("momentum", "smoothing", "ema")
+"""numbers in [0, 1)"""
+FLAGS = ("nesterov", "decay_vectors", "compensate", "drop_last", "channels_last")
 
 
 @dataclass(frozen=True)
@@ -104,23 +111,34 @@ class Training:
         for name, choices in CHOICES.items():
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} is one of {', '.join(choices)}, not {getattr(self, name)!r}")
-        if self.epochs < 0 or self.batch < 1:
-            raise ValueError(f"epochs must be at least 0 and batch at least 1, got {self.epochs} and {self.batch}")
-        if not (math.isfinite(self.lr) and self.lr > 0):
-            raise ValueError(f"lr must be a positive number, got {self.lr}")
-        for name in ("evaluate_every", "checkpoint_every", "repeat"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if any(share < 0 for _, share in self.rates):
-            raise ValueError(f"rates multiply the rate by 0 or more, got {self.rates}")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing must lie in [0, 1), got {self.smoothing}")
-        if self.ema is not None and not 0 <= self.ema < 1:
-            raise ValueError(f"ema must lie in [0, 1), got {self.ema}")
-        if self.clip is not None and not self.clip > 0:
-            raise ValueError(f"clip must be positive, got {self.clip}")
-        if not 0 <= self.warmup <= max(self.epochs, 0):
-            raise ValueError(f"warmup must lie within the {self.epochs} epochs, got {self.warmup}")
+        for name, least in LEAST.items():
+            value = getattr(self, name)
+            if not (_is_whole(value) and value >= least):
+                raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
+        for name in FLAGS:
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(f"{name} is True or False, not {getattr(self, name)!r}")
+        if not _is_positive(self.lr):
+            raise ValueError(f"lr must be a positive number, got {self.lr!r}")
+        for name in AT_LEAST_0:
+            if not (_is_number(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"{name} must be a finite number of at least 0, got {getattr(self, name)!r}")
+        for name in BELOW_1:
+            value = getattr(self, name)
+            if not (value is None and name == "ema") and not (_is_number(value) and 0 <= value < 1):
+                raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+        if len(self.betas) != 2 or not all(_is_number(beta) and 0 <= beta < 1 for beta in self.betas):
+            raise ValueError(f"betas are two numbers in [0, 1), got {self.betas!r}")
+        if not all(_is_number(share) and share >= 0 for _, share in self.rates):
+            raise ValueError(f"rates multiply the learning rate by 0 or more, got {self.rates}")
+        if not all(_is_whole(epoch) and epoch >= 0 for epoch in self.milestones):
+            raise ValueError(f"milestones are epochs, whole numbers from 0, got {self.milestones!r}")
+        if self.clip is not None and not _is_positive(self.clip):
+            raise ValueError(f"clip must be positive and finite, got {self.clip!r}")
+        if self.ema is not None and self.precision == "bf16-true":
+            raise ValueError("an average of weights (ema) is lost in the rounding of bf16-true: use bf16-mixed")
+        if not (_is_number(self.warmup) and 0 <= self.warmup <= self.epochs):
+            raise ValueError(f"warmup must lie within the {self.epochs} epochs, got {self.warmup!r}")
         if self.nesterov and not self.momentum > 0:
             raise ValueError("nesterov needs a momentum above 0")
         if not (self.temperature == "norm" or isinstance(self.temperature, Ramp) or _is_positive(self.temperature)):
@@ -129,8 +147,16 @@ class Training:
             raise ValueError('compensate wants a temperature that is set: the one of "norm" is learnt')
 
 
+def _is_whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
+    return _is_number(value) and value > 0
 
 
 @dataclass(frozen=True)

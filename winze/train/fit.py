@@ -2,29 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from winze.data import Batches, Preprocess
+from winze.modes import modes_of, rng_unchanged, set_modes, unchanged
 from winze.observe import Watch
 from winze.shape import Alternation
-from winze.shape.survey import at_rest
 from winze.train.average import Average
 from winze.train.checkpoints import Checkpoints
 from winze.train.config import Hardware, Training
 from winze.train.evaluate import judge
-from winze.train.objectives import Classify, Objective, classes_of
+from winze.train.objectives import Classify, Objective, class_labels, classes_of
 from winze.train.optimizers import CAPTURABLE, make_optimizer, set_rate
 from winze.train.place import HardwareError, make_fabric, switches
 from winze.train.progress import Bar
 from winze.train.schedules import learning_rate
-from winze.train.seeds import mix, seed_devices
-from winze.train.source import FromLoader, Loader, OnDevice, Repeated, Source
+from winze.train.seeds import mix, seed_all, seed_devices
+from winze.train.source import FromLoader, Loader, OnDevice, Pair, Repeated, Source
 from winze.train.state import State
 from winze.train.steps import GraphStep, PlainStep
 
@@ -34,20 +37,25 @@ Onlooker = Callable[[nn.Module, int], Any]
 Feed = Callable[[torch.device], Source]
 """Makes a source of batches on the device where training runs."""
 
-CHECK_EVERY = 50  # steps between looks at the loss: a look waits for the device
+CHECK_EVERY = 50  # steps between two checks of the loss: a check waits for the device
+ABSURD = 1e4  # an epoch whose mean loss is so many times the first step's (at least 1) has diverged
 
 
 class DivergedError(RuntimeError):
-    """Training whose loss is no longer a number."""
+    """Training whose loss or weights are NaN, infinite or absurdly large."""
 
 
 @dataclass(frozen=True)
 class History:
-    """What a training left behind: the metrics of every epoch, the number of steps, and how long it took this time."""
+    """What a training left behind: the metrics of every epoch, the number of steps, and how long it took this time.
+
+    `lost` are the seeds of those networks of an ensemble that diverged.
+    """
 
     metrics: tuple[dict[str, float], ...]
     steps: int
     seconds: float
+    lost: tuple[int, ...] = ()
 
     @property
     def losses(self) -> tuple[float, ...]:
@@ -73,11 +81,12 @@ def fit(
     """Train a network, in place.
 
     `data` are stored samples and labels, which live on the device and are augmented and preprocessed there batch by
-    batch, a loader of ready batches, or a function that makes a source of them on a device. The order of samples,
-    their augmentation and dropout come from the seed and the number of the epoch or step alone: two calls agree bit for
-    bit whatever else draws random numbers, and so do a call that was killed and its second start from `checkpoints`.
-    `objective` None: cross-entropy as `training` asks for. `alternation` and `watch` are stepped after the optimizer.
-    `progress` None: only on a terminal.
+    batch, a loader of ready batches, or a function that makes a source of them on a device. The order of samples, a
+    DataLoader's too, their augmentation and dropout come from the seed and the number of the epoch or step alone: two
+    calls agree bit for bit whatever else draws random numbers, and so do a call that was killed and its second start
+    from `checkpoints`. A network that is wholly in eval mode is trained in train mode; otherwise each module trains in
+    its own mode, so that a BatchNorm frozen by `.eval()` stays frozen. `objective` None: cross-entropy as `training`
+    asks for. `alternation` and `watch` are stepped after the optimizer. `progress` None: only on a terminal.
     """
     hardware = Hardware() if hardware is None else hardware
     fabric = make_fabric(hardware, training)
@@ -108,9 +117,13 @@ class _Loop:
         device: torch.device = fabric.device
         if training.channels_last:
             net.to(memory_format=torch.channels_last)
-        self.source = self._source(data, preprocess)
+        if objective is None and isinstance(data, tuple):
+            data = data[0], class_labels(data[1])
+        self.source = self._source(data, preprocess, self._labelled if objective is None else None)
         self.objective = self._objective(objective, data)
-        self.test = test if not isinstance(test, tuple) else Batches(test[0], test[1], 1000, preprocess, device)
+        if isinstance(test, tuple):
+            test = Batches(test[0], class_labels(test[1]), 1000, preprocess, device)
+        self.test = test
         if alternation is not None:
             alternation.to(device)
         self.model = fabric.setup_module(self._compiled() if hardware.compile else net)
@@ -119,17 +132,30 @@ class _Loop:
         self.state = State(net, optimizer, fabric, average, alternation, self.objective)
         graph = self._captures(hardware, data)
         stepper = optimizer if graph else fabric.setup_optimizers(optimizer)
-        plain = PlainStep(net, self.model, stepper, self.source, self.objective, training, average, fabric.backward)
+        plain = PlainStep(net, self.model, stepper, self.source, self.objective, training, average, fabric)
         self.step: Callable[[Tensor, Tensor], Tensor] = GraphStep(plain, alternation) if graph else plain
 
-    def _source(self, data: tuple[Tensor, Tensor] | Loader | Feed, preprocess: Preprocess | None) -> Source:
+    def _source(
+        self,
+        data: tuple[Tensor, Tensor] | Loader | Feed,
+        preprocess: Preprocess | None,
+        labelled: Callable[[Tensor], Tensor] | None,
+    ) -> Source:
         device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
         source: Source
         if isinstance(data, tuple):
             source = OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
         else:
-            source = data(device) if callable(data) else FromLoader(data, device)
+            own = mix(self.seed, f"loader {rank}")
+            source = data(device) if callable(data) else FromLoader(data, device, own, labelled)
         return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
+
+    def _labelled(self, labels: Tensor) -> Tensor:
+        """A loader's labels, checked; a network with fewer outputs is then noticed before a GPU would fault."""
+        whole = class_labels(labels)
+        if isinstance(self.objective, Classify):
+            self.objective.classes = max(self.objective.classes, classes_of(whole))
+        return whole
 
     def _objective(self, given: Objective | None, data: tuple[Tensor, Tensor] | Loader | Feed) -> Objective:
         if given is None:
@@ -149,8 +175,8 @@ class _Loop:
         It runs once before, so that what winze reads of a foreign forward is read when the compiler comes.
         """
         net = self.fabric.to_device(self.net)
-        with at_rest(net, training=True), torch.no_grad(), self.fabric.autocast():
-            first = next(iter(self.source.epoch(0)))
+        with unchanged(net, training=True), torch.no_grad(), self.fabric.autocast():
+            first = next(iter(self._batches(0)))
             self.objective(net, *self.source.make(*first))
         torch.compiler.reset()
         return torch.compile(net)
@@ -175,10 +201,13 @@ class _Loop:
         first, metrics = self.state.resume(checkpoints, watch)
         total = training.epochs * self.source.steps
         shown = progress if self.fabric.is_global_zero else False
-        mode = self.net.training
+        before = modes_of(self.net)
         if not first:
             self._look(watch, 0)
-        self.net.train()
+            set_modes(before)
+        if not any(mode for _, mode in before):
+            self.net.train()
+        self.modes = modes_of(self.net)
         try:
             with Bar(total, shown, training.batch, first * self.source.steps) as bar:
                 for epoch in range(first, training.epochs):
@@ -186,7 +215,7 @@ class _Loop:
                     if checkpoints is not None and self._is_due(epoch, training.checkpoint_every):
                         self.state.save(checkpoints, metrics, watch, (epoch + 1) * self.source.steps)
         finally:
-            self.net.train(mode)
+            set_modes(before)
         if self.state.average is not None:
             self.net.load_state_dict(self.state.average.weights)
         return History(tuple(metrics), total, time.perf_counter() - begun)
@@ -197,7 +226,7 @@ class _Loop:
         rate = learning_rate(self.training, self.source.steps)
         start, sizes = epoch * self.source.steps, []
         losses = torch.empty(self.source.steps, device=self.fabric.device)
-        for i, (one, other) in enumerate(self.source.epoch(epoch)):
+        for i, (one, other) in enumerate(self._batches(epoch)):
             step = start + i
             seed_devices(mix(self.seed, f"step {self.fabric.global_rank}", step), self.fabric.device)
             set_rate(self.state.optimizer, rate(step))
@@ -208,16 +237,19 @@ class _Loop:
             if hasattr(self.objective, "step"):
                 self.objective.step()
             if (i + 1) % CHECK_EVERY == 0 or i + 1 == self.source.steps:
-                self._check(losses[: i + 1], start, checkpoints)
+                self._check(losses[: i + 1], epoch, checkpoints)
             if watch is not None:
                 self._look(watch, step + 1)
-                self.net.train()
+                set_modes(self.modes)
             bar.advance()
         weights = torch.tensor(sizes, dtype=torch.float64)
         loss = self._mean(torch.stack([losses.double().cpu() @ weights, weights.sum()]))
+        if self.state.first_loss is None:
+            self.state.first_loss = float(losses[0])
+        self._check_epoch(epoch, loss, checkpoints)
         row = {"epoch": epoch + 1, "step": start + self.source.steps, "lr": rate(step), "loss": loss}
         if self.test is not None and self._is_due(epoch, self.training.evaluate_every):
-            row |= self._judged()
+            row |= self._judged(epoch, checkpoints)
         bar.say(
             f"epoch {epoch + 1}, loss {loss:.4f}" + (f", accuracy {row['accuracy']:.3f}" if "accuracy" in row else "")
         )
@@ -231,30 +263,71 @@ class _Loop:
         total, samples = sums if self.fabric.world_size == 1 else self.fabric.all_reduce(sums, reduce_op="sum")
         return float(total / samples)
 
-    def _judged(self) -> dict[str, float]:
+    def _judged(self, epoch: int, checkpoints: Checkpoints | None) -> dict[str, float]:
         assert self.test is not None
-        with torch.random.fork_rng([]), self.fabric.autocast():
-            if self.state.average is None:
-                return judge(self.net, self.test)
-            with self.state.average.inside(self.net):
-                return judge(self.net, self.test)
+        inside = nullcontext() if self.state.average is None else self.state.average.inside(self.net)
+        with rng_unchanged(), self.fabric.autocast(), inside:
+            found = judge(self.net, self.test)
+        if not math.isfinite(found["test_loss"]) and isinstance(self.objective, Classify):
+            at = (epoch + 1) * self.source.steps
+            why = f"look for NaN or inf in the test set, or {self._advice(at)}"
+            raise self._diverged(f"the test loss is {found['test_loss']} after step {at}", why, checkpoints)
+        return found
 
-    def _check(self, losses: Tensor, start: int, checkpoints: Checkpoints | None) -> None:
-        """Raise with the very step at which the loss was lost, the last good checkpoint, and a likely cause."""
+    def _batches(self, epoch: int) -> Iterable[Pair]:
+        """An epoch's batches; what a loader draws for them comes from the seed and the epoch's number alone."""
+        seed_all(mix(self.seed, f"epoch {self.fabric.global_rank}", epoch))
+        return self.source.epoch(epoch)
+
+    def _check(self, losses: Tensor, epoch: int, checkpoints: Checkpoints | None) -> None:
+        """Raise with the first step whose loss is NaN or infinite, the last good checkpoint, and a likely cause."""
         lost = (~torch.isfinite(losses)).nonzero()
         if not len(lost):
             return
-        at = start + int(lost[0]) + 1
+        i = int(lost[0])
+        at = epoch * self.source.steps + i + 1
+        why = self._bad_inputs(epoch, i) or self._advice(at)
+        raise self._diverged(f"the loss is {float(losses[i])} at step {at}", why, checkpoints)
+
+    def _check_epoch(self, epoch: int, loss: float, checkpoints: Checkpoints | None) -> None:
+        """Raise where the last update spoiled the weights, or losses are finite and absurd."""
+        at = (epoch + 1) * self.source.steps
+        lost = self.state.lost()
+        if lost:
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            what = f"{lost[0]}{more} became NaN or infinite in epoch {epoch + 1}, by step {at}"
+            raise self._diverged(what, self._advice(at), checkpoints)
+        assert self.state.first_loss is not None
+        if loss > ABSURD * max(abs(self.state.first_loss), 1.0):
+            what = f"the mean loss of epoch {epoch + 1} is {loss:.3g}, that of the first step was "
+            raise self._diverged(f"{what}{self.state.first_loss:.3g}", self._advice(at), checkpoints)
+
+    def _diverged(self, what: str, why: str, checkpoints: Checkpoints | None) -> DivergedError:
         kept = None if checkpoints is None else checkpoints.newest()
         where = "" if kept is None else f"; the last good checkpoint is of step {kept.step}"
-        raise DivergedError(
-            f"training diverged: the loss is {float(losses[int(lost[0])])} at step {at}{where}; {self._cause(at)}"
+        return DivergedError(f"training diverged: {what}{where}; {why}")
+
+    def _bad_inputs(self, epoch: int, number: int) -> str:
+        """What is wrong with the batch of that number; empty where its inputs are finite."""
+        with rng_unchanged():
+            pair = next(islice(self._batches(epoch), number, None), None)
+        if pair is None:
+            return ""
+        x, _ = self.source.make(*pair)
+        bad = ~torch.isfinite(x).flatten(1).all(1)
+        if not bad.any():
+            return ""
+        rows = pair[0][bad].tolist() if isinstance(self.source, OnDevice) else []
+        which = f": number {', '.join(map(str, rows[:3]))}" if rows else ""
+        return (
+            f"its inputs hold NaN or infinite values ({int(bad.sum())} of {len(bad)} samples{which}): look at the data "
+            "and its preprocessing"
         )
 
-    def _cause(self, at: int) -> str:
+    def _advice(self, at: int) -> str:
         training = self.training
         if at == 1:
-            return "it was lost at the very first step: look for NaN or inf in the data or the weights"
+            return "inputs are finite at the very first step: look at the weights before training and at the objective"
         advice = f"try a lower lr than {training.lr:g}"
         if training.clip is None:
             advice += ", or clip=1.0"
@@ -263,8 +336,7 @@ class _Loop:
     def _look(self, watch: Watch | Onlooker | None, step: int) -> None:
         if watch is None:
             return
-        devices = [self.fabric.device] if self.fabric.device.type == "cuda" else []
-        with torch.random.fork_rng(devices, device_type="cuda"):
+        with rng_unchanged():
             if not isinstance(watch, Watch):
                 watch(self.net, step)
             elif step:  # it has read the start itself

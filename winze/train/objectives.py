@@ -12,7 +12,6 @@ from winze.train.config import Ramp, Training
 
 Objective = Callable[[nn.Module, Tensor, Tensor], Tensor]
 """objective(net, x, y) -> the mean loss of the batch; where it has a `step()`, that is called after each step."""
-IGNORED = -100  # cross-entropy leaves samples with this label out
 
 
 class Classify:
@@ -48,13 +47,26 @@ class Classify:
 
     def __call__(self, net: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         logits = net(x)
-        if isinstance(logits, Tensor) and logits.ndim > 1 and logits.shape[1] < self.classes:
+        if not isinstance(logits, Tensor):
+            raise ValueError(
+                f"cross-entropy takes logits [sample, class]; {_name(net)} puts out a {type(logits).__name__}: "
+                "give fit an objective= of your own"
+            )
+        if logits.ndim > 1 and logits.shape[1] < self.classes:
             raise ValueError(f"labels go up to {self.classes - 1}, but {_name(net)} puts out {logits.shape[1]} classes")
+        if self.temperature is not None and logits.ndim != 2:
+            raise ValueError(
+                f"a temperature divides logits [sample, class]; {_name(net)} puts out a tensor of shape "
+                f"{tuple(logits.shape)}"
+            )
+        wanted = logits.shape if y.is_floating_point() else (*logits.shape[:1], *logits.shape[2:])
+        if tuple(y.shape) != tuple(wanted):
+            raise ValueError(
+                f"labels of shape {tuple(y.shape)} do not fit the outputs {tuple(logits.shape)} of {_name(net)}: give "
+                f"one whole number per sample, shape {tuple(wanted)}, or the probabilities of all classes as floats"
+            )
         if self.temperature is None:
             return F.cross_entropy(logits, y, label_smoothing=self.smoothing)
-        if not isinstance(logits, Tensor) or logits.ndim != 2:
-            said = f"of shape {tuple(logits.shape)}" if isinstance(logits, Tensor) else f"a {type(logits).__name__}"
-            raise ValueError(f"a temperature divides logits [sample, class]; {_name(net)} puts out {said}")
         self.temperature.to(logits.device)
         loss = F.cross_entropy(self.temperature(logits), y, label_smoothing=self.smoothing)
         return loss * self.temperature.temperature if self.compensate else loss
@@ -65,16 +77,23 @@ class Classify:
             self.temperature.step()
 
 
-def classes_of(labels: Tensor) -> int:
-    """How many classes cross-entropy sees in labels, one a sample; of probabilities of every class 0, unknown."""
-    if labels.ndim != 1:
-        return 0
+def class_labels(labels: Tensor) -> Tensor:
+    """Labels as cross-entropy takes them: whole numbers of any type as int64; probabilities of all classes stay."""
+    if labels.is_floating_point() and labels.ndim > 1:
+        return labels
     if labels.is_floating_point() or labels.is_complex():
         raise ValueError(f"labels are whole numbers from 0, not {labels.dtype}")
-    given = labels[labels != IGNORED]
-    if len(given) and int(given.min()) < 0:
-        raise ValueError(f"labels are whole numbers from 0, but the least is {int(given.min())}")
-    return int(given.max()) + 1 if len(given) else 0
+    whole = labels.long()
+    if whole.ndim == 1 and len(whole) and int(whole.min()) < 0:
+        raise ValueError(
+            f"labels are whole numbers from 0, but the least is {int(whole.min())}: leave samples without a label out"
+        )
+    return whole
+
+
+def classes_of(labels: Tensor) -> int:
+    """How many classes the labels tell apart, one label per sample; 0, unknown, of any other labels."""
+    return int(labels.max()) + 1 if labels.ndim == 1 and len(labels) else 0
 
 
 def _name(net: nn.Module) -> str:

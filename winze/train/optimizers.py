@@ -16,11 +16,13 @@ CAPTURABLE = ("sgd", "adam", "adamw")
 def make_optimizer(net: nn.Module, training: Training, device: torch.device) -> torch.optim.Optimizer:
     """The optimizer of a training.
 
-    On a GPU the rate is a tensor and the update one kernel, so that a captured graph reads each step's rate. LARS is
-    timm's.
+    On a GPU the learning rate is a tensor and the update one kernel, so that a captured graph reads each step's rate;
+    not where gradients that a scaler has multiplied are clipped, since a fused update would divide them itself. LARS
+    is timm's.
     """
     groups = _groups(net, training)
-    name, fused = training.optimizer, device.type == "cuda"
+    scaled = training.precision == "16-mixed" and training.clip is not None
+    name, fused = training.optimizer, device.type == "cuda" and not scaled
     held = fused and name in CAPTURABLE
     lr: Any = torch.tensor(training.lr, device=device) if held else training.lr
     for group in groups:  # each with a rate of its own, in memory of its own

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from winze.modes import rng_unchanged
 from winze.train.config import Hardware, Training
 
 
@@ -76,7 +77,7 @@ def switches(hardware: Hardware, device: torch.device) -> Iterator[None]:
         if hardware.deterministic:
             torch.use_deterministic_algorithms(True)
         torch.backends.cudnn.benchmark = bool(devices) and not hardware.deterministic
-        with torch.random.fork_rng(devices, device_type="cuda"):
+        with rng_unchanged(), torch.random.fork_rng(devices, device_type="cuda"):
             yield
     finally:
         torch.set_num_threads(threads)

@@ -7,7 +7,9 @@ exactly as it would have, without a generator's state being kept, and nothing th
 from __future__ import annotations
 
 import hashlib
+import random
 
+import numpy as np
 import torch
 
 
@@ -24,6 +26,13 @@ def mix(seed: int, word: str, count: int = 0) -> int:
 def generator(device: torch.device | str, seed: int, word: str, count: int = 0) -> torch.Generator:
     """A generator of its own, freshly seeded."""
     return torch.Generator(device).manual_seed(mix(seed, word, count))
+
+
+def seed_all(seed: int) -> None:
+    """Seed the global generators of torch, NumPy and Python."""
+    torch.manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)
 
 
 def seed_devices(seed: int, device: torch.device) -> None:

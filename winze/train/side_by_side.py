@@ -5,6 +5,7 @@ fit_side_by_side(nets, data, training, seeds=range(len(nets)))
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,7 +18,7 @@ from winze.shape import Alternation
 from winze.train.config import Training
 from winze.train.fit import History, fit
 from winze.train.members import Members
-from winze.train.objectives import Classify, Objective
+from winze.train.objectives import Classify, Objective, class_labels
 from winze.train.seeds import mix
 from winze.train.source import OnDevice, Pair
 
@@ -36,11 +37,13 @@ def fit_side_by_side(
     """Train several networks of one make at once, in place.
 
     Each ends as `fit(net, data, training, seed=seed, alternation=...)` would leave it, to rounding: it sees the data
-    in its own order and under its own masks, and one whose loss is lost does not disturb the others, for whom it
-    counts as 0 in the mean loss of the history. `by` trains one network: `fit`, or a bench's `train`; the rest goes to
-    it, and a `watch` is shown the `Members`.
+    in its own order and under its own masks. One that diverges does not disturb the others: the losses of the history
+    are means over those that have not, its `lost` has the seeds of the rest, and a warning names them; where all have,
+    `DivergedError` is raised. `by` trains one network: `fit`, or a bench's `train`; the rest goes to it, and a `watch`
+    is shown the `Members`.
     """
     _check(nets, training, seeds, alternations)
+    data = data if objective is not None else (data[0], class_labels(data[1]))
     chosen = Classify.of(training) if objective is None else objective
     members = Members(nets, chosen, alternations, training.clip)
     data = (data[0], members.one_hot(*data)) if objective is None else data
@@ -53,7 +56,14 @@ def fit_side_by_side(
         **rest,
     )
     members.hand_out()
-    return history
+    lost = tuple(seed for seed, gone in zip(seeds, members.lost.tolist(), strict=True) if gone)
+    if lost:
+        warnings.warn(
+            f"{len(lost)} of {len(nets)} networks diverged, those of seeds {', '.join(map(str, lost))}: losses are "
+            "means over the others",
+            stacklevel=2,
+        )
+    return replace(history, lost=lost)
 
 
 class _SideBySide:
@@ -95,7 +105,7 @@ class _SideBySide:
 
 
 class _Mean:
-    """The mean loss of the members that are not lost."""
+    """The mean loss of the members whose loss is finite, NaN where there is none; each gradient is its member's own."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
@@ -103,7 +113,10 @@ class _Mean:
 
     def __call__(self, members: nn.Module, x: Tensor, y: Tensor) -> Tensor:
         losses = members(x, y)
-        return torch.where(torch.isfinite(losses), losses, 0.0).mean()
+        sound = torch.isfinite(losses)
+        total = torch.where(sound, losses, 0.0).sum()
+        learnt = total / len(losses)
+        return learnt + (total / sound.sum() - learnt).detach()
 
     def step(self) -> None:
         """Move on whatever the objective has scheduled."""
@@ -123,7 +136,6 @@ def _check(
         f"the optimizer {training.optimizer} looks at whole tensors": training.optimizer == "lars",
         "decay_vectors=False tells vectors from matrices": not training.decay_vectors,
         "rates= tells weights by name": bool(training.rates),
-        "weights have rates of their own": bool(training.rates),
         "16-mixed scales the loss of all": training.precision == "16-mixed",
         "samples are augmented": bool(training.augment),
         "batches are repeated": training.repeat != 1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Protocol, runtime_checkable
 
@@ -138,21 +138,45 @@ class Repeated:
 
 
 class FromLoader:
-    """Batches of a loader, such as a folder of pictures, moved to the device as they come."""
+    """Batches of a loader, such as a folder of images, moved to the device as they come.
 
-    def __init__(self, loader: Loader, device: torch.device) -> None:
-        self.loader, self.device = loader, device
+    The order follows the seed: generators that a DataLoader or its sampler was given are seeded anew for each epoch,
+    the global ones are seeded by `fit`. `labelled` checks and converts labels before they are moved.
+    """
+
+    def __init__(
+        self, loader: Loader, device: torch.device, seed: int = 0, labelled: Callable[[Tensor], Tensor] | None = None
+    ) -> None:
+        self.loader, self.device, self.seed = loader, device, seed
+        self.labelled = labelled or _as_they_are
         self.steps = len(loader)
         if not self.steps:
             raise ValueError("the loader has not one batch to train on")
 
     def epoch(self, number: int) -> Iterator[Pair]:
         """The loader's batches, shuffled as it shuffles that epoch."""
-        set_epoch = getattr(self.loader, "set_epoch", None)
-        if set_epoch is not None:
-            set_epoch(number)
-        for x, y in self.loader:
-            yield x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
+        for part in self._parts():
+            if isinstance(own := getattr(part, "generator", None), torch.Generator):
+                own.manual_seed(mix(self.seed, "loader", number))
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(number)
+        given = 0
+        for given, batch in enumerate(self.loader, start=1):
+            if not (isinstance(batch, list | tuple) and [isinstance(one, Tensor) for one in batch] == [True, True]):
+                raise ValueError(f"a loader gives batches (x, y) of tensors; its batch {given} is {_said(batch)}")
+            if given > self.steps:
+                break
+            x, y = batch
+            yield x.to(self.device, non_blocking=True), self.labelled(y).to(self.device, non_blocking=True)
+        if given != self.steps:
+            found = f"only {given}" if given < self.steps else "more"
+            raise ValueError(f"the loader has a length of {self.steps} batches, but it gave {found}")
+
+    def _parts(self) -> list[Any]:
+        """The loader and what draws the order for it."""
+        batches = getattr(self.loader, "batch_sampler", None)
+        found = (self.loader, getattr(self.loader, "sampler", None), batches, getattr(batches, "sampler", None))
+        return list({id(part): part for part in found if part is not None}.values())
 
     def make(self, x: Tensor, y: Tensor) -> Pair:
         """They are ready as they come."""
@@ -161,3 +185,14 @@ class FromLoader:
     def share(self, x: Tensor) -> float:
         """Loaders give every process as much."""
         return 1.0
+
+
+def _as_they_are(labels: Tensor) -> Tensor:
+    return labels
+
+
+def _said(batch: Any) -> str:
+    """What a batch is, in words."""
+    if isinstance(batch, list | tuple):
+        return f"a {type(batch).__name__} of {', '.join(type(one).__name__ for one in batch) or 'nothing'}"
+    return f"a {type(batch).__name__}"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
+from winze.files import StoreError
 from winze.shape import Alternation
 from winze.train.average import Average
-from winze.train.checkpoints import Checkpoints
+from winze.train.checkpoints import Checkpoint, Checkpoints
+from winze.train.members import Members
 
 Metrics = list[dict[str, float]]
 
@@ -23,7 +27,7 @@ class Lasting(Protocol):
 
 
 class State:
-    """Weights, optimizer, average, alternation, a scheduled objective, metrics and watched readings so far.
+    """Weights, optimizer, gradient scaler, average, alternation, scheduled objective, metrics, watched readings so far.
 
     Random numbers need no remembering (see `seeds`). Where several processes share a run, the first one writes and all
     read; weights that are spread over devices are gathered first.
@@ -42,6 +46,10 @@ class State:
         self.average, self.alternation = average, alternation
         temperature = getattr(objective, "temperature", None)
         self.temperature = temperature if isinstance(temperature, nn.Module) else None
+        self.scaler: Any = getattr(fabric.strategy.precision, "scaler", None)
+        self.first_loss: float | None = None
+        # of an ensemble the networks that are not lost go on
+        self._sound = set() if isinstance(net, Members) else set(finite(tensors_of(net)))
 
     def save(self, checkpoints: Checkpoints, metrics: Metrics, watch: object, step: int) -> None:
         """Keep everything as it is now."""
@@ -50,6 +58,9 @@ class State:
             self.fabric.barrier()
             return
         state: dict[str, Any] = {"epochs": len(metrics), "metrics": metrics, "optimizer": optimizer}
+        state["first_loss"] = self.first_loss
+        if self.scaler is not None:
+            state["scaler"] = self.scaler.state_dict()
         if self.average is not None:
             state["average"] = self.average.weights
         if self.alternation is not None:
@@ -64,10 +75,14 @@ class State:
     def resume(self, checkpoints: Checkpoints | None, watch: object) -> tuple[int, Metrics]:
         """Put the newest checkpoint in place; the number of finished epochs and their metrics."""
         newest = None if checkpoints is None else checkpoints.newest()
-        if newest is None:
+        if checkpoints is None or newest is None:
             return 0, []
         state = newest.state
+        self._check(newest, checkpoints.folder)
         self._put(newest.weights, state["optimizer"])
+        self.first_loss = state["first_loss"]
+        if self.scaler is not None:
+            self.scaler.load_state_dict(state["scaler"])
         if self.average is not None:
             self.average.load(state["average"])
         if self.alternation is not None:
@@ -77,6 +92,20 @@ class State:
         if isinstance(watch, Lasting):
             watch.load_state_dict(state["watch"])
         return int(state["epochs"]), list(state["metrics"])
+
+    def lost(self, tensors: Mapping[str, Tensor] | None = None) -> list[str]:
+        """Weights and buffers, of these or of the network's own, that were finite at the start and are not now."""
+        found = tensors_of(self.net) if tensors is None else tensors
+        own = {name: value for name, value in found.items() if name in self._sound}
+        return sorted(own.keys() - finite(own))
+
+    def _check(self, newest: Checkpoint, folder: Path) -> None:
+        lost = self.lost(newest.weights)
+        if lost:
+            raise StoreError(
+                f"the checkpoint of step {newest.step} in {folder} holds NaN or infinite values in {lost[0]}: that "
+                "training had diverged; remove the folder to start anew"
+            )
 
     def _gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         if not self._is_spread():
@@ -109,3 +138,17 @@ class State:
             "fsdp" in type(self.fabric.strategy).__name__.lower()
             or "ModelParallel" in type(self.fabric.strategy).__name__
         )
+
+
+def tensors_of(net: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers of a network by name, as they lie in this process."""
+    return {**dict(net.named_parameters()), **dict(net.named_buffers())}
+
+
+def finite(tensors: Mapping[str, Tensor]) -> set[str]:
+    """The names of those without NaN or infinity; a device is waited for once."""
+    if not tensors:
+        return set()
+    each = [torch.isfinite(value.detach()).all() for value in tensors.values()]
+    sound = torch.stack([one.to(each[0].device) for one in each]).tolist()
+    return {name for name, one in zip(tensors, sound, strict=True) if one}

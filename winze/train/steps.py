@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +30,7 @@ class PlainStep:
     objective: Objective
     training: Training
     average: Average | None
-    backward: Callable[[Tensor], None]
+    fabric: Any
 
     def __call__(self, first: Tensor, second: Tensor) -> Tensor:
         """Learn from one batch; the loss before the update."""
@@ -41,9 +40,10 @@ class PlainStep:
         loss = self.objective(self.model, x, y)
         self.optimizer.zero_grad(set_to_none=True)
         share = self.source.share(first)
-        self.backward(loss if share == 1 else loss * share)
-        if self.training.clip is not None:
-            nn.utils.clip_grad_norm_(self.net.parameters(), self.training.clip)
+        self.fabric.backward(loss if share == 1 else loss * share)
+        if self.training.clip is not None:  # a scaler's factor is taken out first; gradients with inf skip the update
+            clip = self.training.clip
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=clip, error_if_nonfinite=False)
         self.optimizer.step()
         if self.average is not None:
             self.average.update()
