@@ -92,5 +92,5 @@ def test_a_folder_that_is_not_there_is_told_by_where_it_was_looked_for(tmp_path)
     with pytest.raises(MissingDataError, match="looked for class folders in test, testing, val"):
         FolderStream(tmp_path, False)
     (tmp_path / "train").mkdir()
-    with pytest.raises(DataError, match="no class folders"):
+    with pytest.raises(DataError, match="looked for class folders in train, training"):
         FolderStream(tmp_path, True)

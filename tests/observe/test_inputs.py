@@ -97,8 +97,8 @@ def test_a_folder_of_images_is_data(tmp_path) -> None:
 
 GOOD = X, Y
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
-    "a name for a network": ({"net": "resnet18"}, r"timm.create_model\('resnet18'\)"),
-    "a function for a network": ({"net": mlp}, "torch.nn.Module, got function"),
+    "a name for a network": ({"net": "resnet18"}, "build"),
+    "a function for a network": ({"net": mlp}, "torch.nn.Module, not a function"),
     "no test data": ({"test": None}, "needs test data"),
     "inputs without labels": ({"test": X}, "without labels"),
     "a number": ({"test": 3}, "a Dataset or a DataLoader, got int"),

@@ -13,9 +13,10 @@ from torch import nn
 from winze.depth import Place
 from winze.measure import CKA, Block
 from winze.modes import unchanged
+from winze.networks import unwrapped
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Batch, Feed
-from winze.observe.inputs import Data, generators, network
+from winze.observe.inputs import Data, generators
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
 from winze.observe.progress import tracker
@@ -56,7 +57,7 @@ def cka_between(
     are left as they were.
     """
     check_pool(pool)
-    net, other = network(net), network(other)
+    net, other = unwrapped(net), unwrapped(other)
     if batch < 1:
         raise ValueError(f"batch must be at least 1, got {batch}")
     device, other_device = (next((p.device for p in each.parameters()), torch.device("cpu")) for each in (net, other))

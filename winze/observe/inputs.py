@@ -56,22 +56,6 @@ def stored(train: str | os.PathLike[str], test: Data, net: nn.Module, batch: int
     return Stored(path.name if path.exists() else dataset.name, *parts, (*dataset.notes, said), conventions)
 
 
-def network(net: Any) -> nn.Module:
-    """The network itself, without what DDP, DataParallel or `torch.compile` put around it."""
-    if isinstance(net, str):
-        raise TypeError(f"net is a text: build the network first, such as timm.create_model({net!r})")
-    if not isinstance(net, nn.Module):
-        raise TypeError(f"net must be a torch.nn.Module, got {type(net).__name__}")
-    return unwrapped(net)
-
-
-def unwrapped(net: nn.Module) -> nn.Module:
-    """What DDP, DataParallel and `torch.compile` wrap."""
-    while isinstance(net, nn.DataParallel | nn.parallel.DistributedDataParallel) or hasattr(net, "_orig_mod"):
-        net = net._orig_mod if hasattr(net, "_orig_mod") else net.module
-    return net
-
-
 def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[str]:
     """The measures that are asked for, one or several, by name."""
     asked = [measures] if isinstance(measures, str) or callable(measures) else list(measures)

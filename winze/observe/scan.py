@@ -16,12 +16,12 @@ from torch import Tensor, nn
 from winze.measure import CKA, ClassMeans, Probe
 from winze.memory import enough_memory
 from winze.modes import unchanged
-from winze.networks import fingerprint
+from winze.networks import fingerprint, unwrapped
 from winze.observe.costs import SAMPLES
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
 from winze.observe.feed import Feed, pair
-from winze.observe.inputs import Data, generators, measure_names, network, stored
+from winze.observe.inputs import Data, generators, measure_names, stored
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where, find_spots
@@ -80,7 +80,7 @@ def scan(
     check_pool(pool)
     if min(batch, max_features, memory) < 1:
         raise ValueError(f"batch, max_features and memory must be at least 1, got {batch}, {max_features} and {memory}")
-    net = network(net)
+    net = unwrapped(net)
     wanted = _checked(measures, probe, train)
     disk = stored(train, test, net, batch) if isinstance(train, str | os.PathLike) else None
     train, test = (train, test) if disk is None else (disk.train, disk.test)
@@ -90,7 +90,7 @@ def scan(
     others = {key: _both(key, given, net, batch) for key, given in (ood or {}).items()}
     if name in others:
         raise ValueError(f"ood= has {name!r}, which is the name of the data itself: call one of them otherwise")
-    began = time.perf_counter()
+    began, whose = time.perf_counter(), fingerprint(net)  # in its own mode: in another, its weights may be merged
     track = tracker(progress)
     loaders = generators(train, test, *(part for both in others.values() for part in both))
     with _placed(net, device) as where, unchanged(net, training=False, generators=loaders):
@@ -120,7 +120,7 @@ def scan(
             readings.add("features", float(width), place=spot.place, data=name, split="test")
         readings.conventions.update(
             network=type(net).__name__,
-            fingerprint=fingerprint(net),
+            fingerprint=whose,
             data=name,
             ood=list(others),
             places=[spot.place.name for spot in spots],

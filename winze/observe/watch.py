@@ -16,10 +16,11 @@ from torch import Tensor, nn
 
 from winze.measure import weight_change
 from winze.modes import unchanged
+from winze.networks import unwrapped
 from winze.observe.between import cka_of, twice
 from winze.observe.features import Pool, check_pool
 from winze.observe.feed import Feed, pair
-from winze.observe.inputs import Data, generators, measure_names, network
+from winze.observe.inputs import Data, generators, measure_names
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
@@ -72,7 +73,7 @@ class Watch:
         if weights_every is not None and (every is None or weights_every < 1 or weights_every % every):
             raise ValueError(f"weights_every is a multiple of every, {every}, not {weights_every}")
         check_pool(pool)
-        net, reference = network(net), None if reference is None else network(reference)
+        net, reference = unwrapped(net), None if reference is None else unwrapped(reference)
         self.net, self.every, self.every_epoch, self.steps, self.epochs = net, every, every_epoch, 0, 0
         self._weights_every = 1 if weights_every is None else weights_every
         self.readings = Readings()
