@@ -15,7 +15,7 @@ from winze.shape.rowwise.gradients import with_gradient_where
 from winze.shape.rowwise.rows import Rows, add, fork, take
 
 if TYPE_CHECKING:
-    from winze.shape.moment import Moment
+    from winze.shape.junction import Moment
 
 Shortcut = Callable[[], Tensor]
 """`shortcut()` is the tensor the network would add: after its projection, norm or pooling, which run only then."""
@@ -57,6 +57,7 @@ class Branch:
     ) -> None:
         self.training = training
         self.gate = gate
+        self.axis = 0
         self.sides: tuple[Any, ...] = ()
         self._run, self._inputs, self._scales = run, inputs, scales
         self._owned, self._moment = owned, moment
@@ -97,7 +98,12 @@ class Branch:
                 "the first axis of this stream does not hold samples, so no sample can be masked here: "
                 'use mask="batch", or leave this junction out with `where`'
             )
-        return int(self._inputs[0].shape[0]) // scale
+        return int(self._inputs[0].shape[self.axis]) // scale
+
+    @property
+    def _rows(self) -> int:
+        """How many masks are drawn where the whole batch shares one."""
+        return int(self._inputs[0].shape[self.axis]) // max(1, self._scales[0])
 
     @property
     def on_gpu(self) -> bool:
@@ -122,12 +128,12 @@ class Branch:
     @property
     def coin(self) -> Tensor:
         """With one mask for the whole batch: the same as a tensor without axes."""
-        return self._moment.keep(self._inputs[0].shape[0] // max(1, self._scales[0]))[0]
+        return self._moment.keep(self._rows)[0]
 
     @property
     def kept_whole(self) -> bool:
         """With one mask for the whole batch: whether this branch is kept."""
-        return self._moment.kept_whole(self._inputs[0].shape[0] // max(1, self._scales[0]))
+        return self._moment.kept_whole(self._rows)
 
     @property
     def parted(self) -> tuple[Rows, Rows]:
@@ -175,7 +181,7 @@ class Branch:
             return keep.to(like.dtype)
         scale = self._scales[0]
         rows = keep if scale == 1 else keep.repeat_interleave(scale)
-        return rows.to(like.dtype).view(-1, *(1,) * (like.ndim - 1))
+        return rows.to(like.dtype).view(*(1,) * self.axis, -1, *(1,) * (like.ndim - 1 - self.axis))
 
     def part(self, stream: Tensor, *rows: Rows) -> tuple[Tensor, list[Part]]:
         """Sets of samples to run, and the stream to add what they give to; `stream` is what the shortcut gave."""
@@ -202,6 +208,49 @@ class Branch:
         if scale == 1:
             return rows
         return (rows[:, None] * scale + torch.arange(scale, device=rows.device)).flatten()
+
+
+class Computed(Branch):
+    """A branch that has run already, in the network's own forward: its value is at hand, and nothing can be run again."""
+
+    def __init__(
+        self,
+        value: Tensor,
+        slots: Sequence[tuple[nn.Module, str]],
+        moment: Moment,
+        *,
+        training: bool,
+        gate: nn.Module | None,
+        first: bool,
+        axis: int = 0,
+        scale: int = 1,
+    ) -> None:
+        nothing: tuple[Sequence[nn.Module], Sequence[tuple[nn.Module, str]]] = ((), slots)
+        super().__init__(
+            lambda: value, (value,), (scale,), lambda: nothing, moment, training=training, gate=gate, first=first
+        )
+        self.value, self.axis = value, axis
+
+    def __call__(self, rows: Tensor | Part | None = None, frozen: bool | Tensor = False) -> Tensor:
+        if rows is not None or frozen is not False:
+            raise RuntimeError(
+                "a rule that runs its branch on some rows or with frozen weights has to say so: "
+                'write needs = "program" in its class'
+            )
+        return self.value if torch.is_grad_enabled() else self.value.detach()
+
+    def onto(self, shortcut: Tensor, value: Tensor, factor: Tensor | None = None) -> Tensor:
+        if factor is not None:
+            value = value * factor
+        return value + shortcut if self._first else shortcut + value
+
+    @property
+    def separable(self) -> bool:
+        return False
+
+    @property
+    def holds_statistics(self) -> bool:
+        return False
 
 
 def _check_shapes(shortcut: torch.Size, value: torch.Size) -> None:

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from winze.depth import Place
 from winze.shape.branch import Branch
 from winze.shape.junction import Junction
-from winze.shape.moment import Moment
+from winze.shape.junction import Moment
 from winze.shape.rule import Rule
 from winze.shape.capture.split import Cut, Part, Plan
 from winze.shape.rules.standard import Standard

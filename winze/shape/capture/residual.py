@@ -19,10 +19,14 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
 ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
+SIGNED = {"sub", "sub_", "rsub", "addcmul", "addcmul_"}
+FUSED = {"lerp", "lerp_", "addmm", "addmm_", "addbmm", "baddbmm", "addcdiv"}
+REDUCING = {"sum", "mean", "einsum", "nansum", "matmul", "tensordot"}
 SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
 CHEAP = SCALINGS | {
     *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
-    *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax"),
+    *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax", "copy_", "setitem"),
+    *("cat", "concat", "concatenate", "repeat", "tile", "opaque"),
     *("to", "type", "type_as", "float", "half", "bfloat16", "clone", "detach", "expand", "roll", "flip"),
     *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish"),
     *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
@@ -81,11 +85,24 @@ class Reading:
         return found[::-1]
 
     @cached_property
+    def fused(self) -> list[Sum]:
+        """Residual sums inside a larger operation (`lerp`, `addmm`, a stack that is summed up)."""
+        found = []
+        for node in self.nodes:
+            terms = tuple(dict.fromkeys(operands(node))) if is_fused(node) else ()
+            alike = tuple(term for term in terms if term.meta["shape"] == terms[0].meta["shape"])
+            residual = self._residual(node, alike) if len(alike) > 1 else None
+            if residual is not None:
+                found.append(residual)
+        return found
+
+    @cached_property
     def open_sums(self) -> bool:
         """Whether it adds two streams that a caller hands in: the caller's forward may hold the residual sum."""
         return any(
             is_sum(node)
             and len(self._origins(node)) > 1
+            and all(self._comes_from_input(term) for term in operands(node))
             and any(self._closes(term) for term in operands(node))
             and not any(node is found.node for found in self.sums)
             for node in self.nodes
@@ -116,7 +133,7 @@ class Reading:
         if len(set(terms)) != len(terms):
             return None
         candidates = []
-        for shortcut in terms:
+        for shortcut in terms[:1] if _name(node).startswith("addcmul") else terms:
             others = [term for term in terms if term is not shortcut]
             stream = self._stream(shortcut, others)
             if stream is not None:
@@ -142,16 +159,26 @@ class Reading:
 
     def _step_up(self, node: fx.Node) -> fx.Node | None:
         inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
-        if len(inputs) != 1 or (inputs[0].op == "call_module" and not inputs[0].meta.get("tensor")):
+        if len(inputs) > 1 and _name(node) in ("cat", "concat", "concatenate"):
+            scaled = [i for i in inputs if _name(i) in SCALINGS and set(data_inputs(i)) & set(inputs)]
+            inputs = [i for i in inputs if i not in scaled]  # channels of zeros, made from the stream itself
+        if len(inputs) != 1:
             return None
         if _name(inputs[0]) in PIECES:
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
-            return inputs[0] if self._is_short(self.root.get_submodule(str(node.target))) else None
+            return inputs[0] if self._is_short(self.module(node)) else None
         offset = node.target in ADDS and data_inputs(node) == inputs
         return inputs[0] if offset or _name(node) in CHEAP else None
 
+    def module(self, node: fx.Node) -> nn.Module:
+        """The child that a node calls."""
+        found: nn.Module | None = node.meta.get("module")
+        return self.root.get_submodule(str(node.target)) if found is None else found
+
     def _comes_from_input(self, node: fx.Node) -> bool:
+        if "from_input" in node.meta:
+            return bool(node.meta["from_input"])
         return any(a.op == "placeholder" and a.name != "constants" for a in self.ancestors[node] | {node})
 
     def _is_short(self, module: nn.Module) -> bool:
@@ -175,7 +202,7 @@ class Reading:
 
     def _resamples(self, node: fx.Node) -> bool:
         if node.op == "call_module":
-            return isinstance(self.root.get_submodule(str(node.target)), nn.Upsample)
+            return isinstance(self.module(node), nn.Upsample)
         return _name(node) in RESAMPLING
 
     def _between(self, stream: fx.Node, end: fx.Node) -> set[fx.Node]:
@@ -187,7 +214,7 @@ class Reading:
     def _is_learned(self, node: fx.Node) -> bool:
         """A child with parameters, or an operation that multiplies by a weight of the module's own."""
         if node.op == "call_module":
-            module = self.root.get_submodule(str(node.target))
+            module = self.module(node)
             return not isinstance(module, nn.Embedding) and any(True for _ in module.parameters())
         if _name(node) not in WEIGHINGS:
             return False
@@ -203,7 +230,7 @@ class Reading:
         nodes = (self._between(stream, shortcut) | {shortcut}) - {stream}
         for node in nodes:
             if node.op == "call_module":
-                module = self.root.get_submodule(str(node.target))
+                module = self.module(node)
                 if not all(isinstance(m, nn.Identity | nn.Sequential) for m in module.modules()):
                     return True
             elif self._is_learned(node) or "pool" in _name(node) or "norm" in _name(node) or self._is_scaled(node):
@@ -226,7 +253,7 @@ class Reading:
 
     def _weight_layers(self, node: fx.Node) -> int:
         if node.op == "call_module":
-            return len(_weights(self.root.get_submodule(str(node.target))))
+            return len(_weights(self.module(node)))
         return int(self._is_learned(node))
 
 
@@ -235,15 +262,25 @@ _KINDS = {True: "identity", False: "projection"}
 
 def operands(node: fx.Node) -> list[fx.Node]:
     """The tensor operands of a sum."""
-    return [a for a in node.args[:2] if isinstance(a, fx.Node) and a.meta.get("tensor")]
+    return [a for a in node.args if isinstance(a, fx.Node) and a.meta.get("tensor")]
 
 
 def is_sum(node: fx.Node) -> bool:
-    """Two tensors of one shape added up, unscaled."""
-    if node.target not in ADDS or node.kwargs or len(operands(node)) != 2 or len(node.args) != 2:
+    """Two tensors of one shape added up, or one taken from the other; `addcmul` adds a product."""
+    known = node.target in ADDS or ("operation" in node.meta and node.target in SIGNED)
+    product = _name(node).startswith("addcmul")
+    terms = operands(node)
+    if not known or node.kwargs or len(terms) != 2 + product or len(node.args) != len(terms):
         return False
-    shapes = {term.meta.get("shape") for term in operands(node)}
+    shapes = {term.meta.get("shape") for term in terms[: 1 if product else 2]}
     return shapes == {node.meta.get("shape")} and node.meta["shape"] is not None
+
+
+def is_fused(node: fx.Node) -> bool:
+    """A sum that is part of a larger operation, in which no rule can stand."""
+    if _name(node) in FUSED:
+        return True
+    return _name(node) == "stack" and any(_name(user) in REDUCING for user in node.users)
 
 
 def data_inputs(node: fx.Node) -> list[fx.Node]:

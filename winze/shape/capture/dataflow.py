@@ -1,0 +1,382 @@
+"""Write down which tensor came from which, while a network runs as its author wrote it.
+
+The network runs on real tensors, and nothing is put in their place: a torch function mode sees every operation, and
+module calls are noted as they begin and end. The log is one flat account of the run; `graph_of` turns one module call
+into a graph with its children as leaves, in which residual sums are looked for.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import CodeType, FrameType
+from typing import Any
+
+import torch
+from torch import Tensor, fx, nn
+from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
+
+Position = tuple[int | None, int | None, int | None, int | None]
+INSIDE_TORCH = ("torch/overrides.py", "torch/_tensor.py")
+SUMS = {"add", "add_", "sub", "sub_", "rsub", "addcmul", "addcmul_"}
+FUSED = {"lerp", "lerp_", "addmm", "addmm_", "addbmm", "baddbmm", "addcdiv", "stack", "addmv", "addr"}
+
+_lock = threading.RLock()
+_state = threading.local()
+
+
+@dataclass(eq=False)
+class Value:
+    """One tensor at one moment: an operation that changes it in place makes another value of it."""
+
+    shape: tuple[int, ...]
+    from_input: bool = False
+    made_by: Operation | None = None
+    parameter: bool = False
+    path: str | None = None
+
+
+@dataclass(eq=False)
+class Site:
+    """Where an operation stands in somebody's source, with what was around it when it ran.
+
+    `frames` are the calls from the operation outwards to the forward of the module that was running.
+    """
+
+    code: CodeType
+    position: Position
+    frames: list[tuple[CodeType, dict[str, Any]]]
+    shared: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.code.co_filename}:{self.position[0]}"
+
+
+@dataclass(eq=False)
+class Operation:
+    """One torch function: its name, and the values that went in and came out."""
+
+    name: str
+    call: Call
+    inputs: list[Value]
+    outputs: list[Value]
+    tick: int
+    scalars: dict[str, Any] = field(default_factory=dict)
+    site: Site | None = None
+    overwrites: list[Value] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of one module: the operations and calls in it, in order, and what it gave back."""
+
+    module: nn.Module
+    outer: Call | None
+    tick: int
+    items: list[Operation | Call] = field(default_factory=list)
+    outputs: list[Value] = field(default_factory=list)
+
+    def inside(self) -> Iterator[Operation]:
+        """Every operation below this call."""
+        for item in self.items:
+            if isinstance(item, Operation):
+                yield item
+            else:
+                yield from item.inside()
+
+    def calls(self) -> Iterator[Call]:
+        """This call and every call below it, in the order in which they begin."""
+        yield self
+        for item in self.items:
+            if isinstance(item, Call):
+                yield from item.calls()
+
+
+class Dataflow(TorchFunctionMode):
+    """The account of one run of a network."""
+
+    def __init__(self, net: nn.Module, inputs: list[Tensor]) -> None:
+        super().__init__()
+        self.net = net
+        self.calls: list[Call] = []
+        self._running: list[Call] = []
+        self._ticks = itertools.count()
+        self._values = WeakTensorKeyDictionary()
+        self._paths = dict(_tensors(net))
+        for tensor in inputs:
+            self._values[tensor] = Value(tuple(tensor.shape), from_input=True)
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not self._running:
+            return func(*args, **kwargs)
+        tensors = tensors_in((args, kwargs))
+        before = [(t, self.value(t), _version(t)) for t in tensors]
+        result = func(*args, **kwargs)
+        made = tensors_in(result)
+        changed = [(t, value) for t, value, version in before if _version(t) != version]
+        known = {id(t) for t in tensors}
+        fresh = [t for t in made if id(t) not in known or any(t is c for c, _ in changed)]
+        for tensor, _ in changed:
+            if not any(tensor is t for t in fresh):
+                fresh.append(tensor)
+        if fresh:
+            self._note(_name(func), [value for _, value, _ in before], fresh, changed, args, kwargs)
+        return result
+
+    def value(self, tensor: Tensor) -> Value:
+        """What is known of a tensor; one that nobody made before our eyes is a constant, or a view of what is known."""
+        found: Value | None = self._values.get(tensor)
+        if found is not None:
+            return found
+        base = tensor._base
+        if base is not None and base in self._values:
+            found = self._values[base]
+        else:
+            path = self._paths.get(id(tensor))
+            found = Value(tuple(tensor.shape), parameter=isinstance(tensor, nn.Parameter), path=path)
+        self._values[tensor] = found
+        return found
+
+    def _note(
+        self, name: str, inputs: list[Value], made: list[Tensor], changed: list[tuple[Tensor, Value]], args: Any, kw: Any
+    ) -> Operation:
+        scalars = {key: value for key, value in kw.items() if key in ("alpha", "value", "out")}
+        operation = Operation(name, self._running[-1], inputs, [], next(self._ticks), scalars)
+        operation.overwrites = [value for _, value in changed]
+        carries = any(value.from_input for value in inputs)
+        for tensor in made:
+            value = Value(tuple(tensor.shape), carries, operation)
+            operation.outputs.append(value)
+            self._values[tensor] = value
+        if (name in SUMS and len(tensors_in(args)) > 1) or name in FUSED:
+            operation.site = self._site()
+            if operation.site is not None and changed:
+                operation.site.shared = _is_shared(changed[0][0], operation.site)
+        self._running[-1].items.append(operation)
+        return operation
+
+    def _site(self) -> Site | None:
+        frame: FrameType | None = sys._getframe(3)
+        while frame is not None and frame.f_code.co_filename.endswith(INSIDE_TORCH):
+            frame = frame.f_back
+        if frame is None:
+            return None
+        code, position = frame.f_code, _position(frame)
+        frames = []
+        while frame is not None and frame.f_code is not _CALL:
+            frames.append((frame.f_code, dict(frame.f_locals)))
+            frame = frame.f_back
+        return Site(code, position, frames)
+
+    def call(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
+        """Run a module, and note that it ran."""
+        inner = getattr(module, "_orig_mod", None) if type(module).__name__ == "OptimizedModule" else None
+        if inner is not None:
+            return inner(*args, **kwargs)
+        outer = self._running[-1] if self._running else None
+        call = Call(module, outer, next(self._ticks))
+        (self.calls if outer is None else outer.items).append(call)  # type: ignore[attr-defined]
+        self._running.append(call)
+        try:
+            result = module._call_impl(*args, **kwargs)
+        finally:
+            self._running.pop()
+        given = [self.value(t) for t in tensors_in((args, kwargs))]
+        self._running.append(call)
+        hidden = [t for t in tensors_in(result) if t not in self._values and id(t) not in self._paths]
+        if hidden:  # made where no mode looks: TorchScript, or an extension
+            self._note("opaque", given, hidden, [], (), {})
+        self._running.pop()
+        call.outputs = [self.value(t) for t in tensors_in(result)]
+        return result
+
+    def apply(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """An autograd function or a scripted one: its outputs come from its inputs."""
+        given = [self.value(t) for t in tensors_in((args, kwargs))]
+        result = original(*args, **kwargs)
+        hidden = [t for t in tensors_in(result) if t not in self._values]
+        if self._running and hidden:
+            self._note("opaque", given, hidden, [], (), {})
+        return result
+
+
+def _call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
+    flow: Dataflow | None = getattr(_state, "flow", None)
+    if flow is None:
+        return _module_call(module, *args, **kwargs)
+    return flow.call(module, args, kwargs)
+
+
+_CALL = Dataflow.call.__code__
+_module_call = nn.Module.__call__
+
+
+@contextmanager
+def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
+    """While open, what this thread runs of the network is written down."""
+    flow = Dataflow(net, inputs)
+    apply, script = torch.autograd.Function.apply, torch.jit.ScriptFunction.__call__
+
+    def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        active: Dataflow | None = getattr(_state, "flow", None)
+        original = apply.__func__.__get__(None, cls) if hasattr(apply, "__func__") else super(torch.autograd.Function, cls).apply
+        return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
+
+    def scripted(function: Any, *args: Any, **kwargs: Any) -> Any:
+        active: Dataflow | None = getattr(_state, "flow", None)
+        run = script.__get__(function)
+        return run(*args, **kwargs) if active is None else active.apply(run, args, kwargs)
+
+    with _lock:
+        had_apply = vars(torch.autograd.Function).get("apply")
+        nn.Module.__call__ = _call  # type: ignore[method-assign]
+        torch.autograd.Function.apply = classmethod(applied)  # type: ignore[assignment]
+        torch.jit.ScriptFunction.__call__ = scripted
+        _state.flow = flow
+        try:
+            with flow:
+                yield flow
+        finally:
+            _state.flow = None
+            nn.Module.__call__ = _module_call  # type: ignore[method-assign]
+            torch.jit.ScriptFunction.__call__ = script
+            if had_apply is None:
+                del torch.autograd.Function.apply
+            else:
+                torch.autograd.Function.apply = had_apply
+
+
+def graph_of(call: Call, expanded: Callable[[Call], bool] = lambda call: False) -> fx.Graph:
+    """One module call as a graph: its own operations, and its children as leaves, but for those to be expanded.
+
+    Nodes carry `tensor`, `shape`, `tick`, `parameter`, `from_input` and, for operations, `operation` in their `meta`.
+    """
+    return _Builder(call, expanded).graph
+
+
+class _Builder:
+    def __init__(self, root: Call, expanded: Callable[[Call], bool]) -> None:
+        self.graph, self.expanded = fx.Graph(), expanded
+        self.paths = {id(module): name for name, module in root.module.named_modules()}
+        self.nodes: dict[Value, fx.Node] = {}
+        self._items(root, 0)
+        ends = [self._node(value) for value in root.outputs]
+        self.graph.output(tuple(ends))
+
+    def _items(self, call: Call, depth: int) -> None:
+        for item in call.items:
+            if isinstance(item, Operation):
+                self._operation(item, depth)
+            elif self.expanded(item):
+                self._items(item, depth + 1)
+            else:
+                self._leaf(item)
+
+    def _operation(self, operation: Operation, depth: int) -> None:
+        inputs = tuple(self._node(value) for value in operation.inputs)
+        node = self.graph.create_node("call_method", operation.name, inputs, name=operation.name)
+        self._give(node, operation.outputs, operation.tick)
+        node.meta.update(operation=operation, inlined=depth > 0)
+
+    def _leaf(self, call: Call) -> None:
+        path = self.paths.get(id(call.module))
+        own = list(call.inside())
+        made = {value for operation in own for value in operation.outputs}
+        taken = dict.fromkeys(v for operation in own for v in operation.inputs if v not in made and v.path is None)
+        inputs = tuple(self._node(value) for value in taken)
+        handed = [value for value in made if value in call.outputs] or [v for v in made]
+        if not handed:
+            return
+        ordered = [v for v in call.outputs if v in made] or handed
+        target = path if path is not None else "stranger"
+        node = self.graph.create_node("call_module", target, inputs)
+        self._give(node, list(dict.fromkeys(ordered)), call.tick)
+        weights = any(True for _ in call.module.parameters())
+        node.meta.update(module=call.module, call=call, inlined=False)
+        node.meta["parameter"] = weights and not taken
+        for value in made:
+            self.nodes.setdefault(value, node)
+
+    def _give(self, node: fx.Node, outputs: list[Value], tick: int) -> None:
+        node.meta.update(tick=tick, parameter=False, tensor=len(outputs) == 1, holds_tensors=len(outputs) > 1)
+        node.meta["shape"] = outputs[0].shape if len(outputs) == 1 else None
+        node.meta["from_input"] = any(value.from_input for value in outputs)
+        if len(outputs) == 1:
+            self.nodes[outputs[0]] = node
+            return
+        for index, value in enumerate(outputs):
+            part = self.graph.create_node("call_method", "getitem", (node, index))
+            part.meta.update(tick=tick, tensor=True, holds_tensors=False, shape=value.shape)
+            part.meta.update(parameter=False, from_input=value.from_input, inlined=False)
+            self.nodes[value] = part
+
+    def _node(self, value: Value) -> fx.Node:
+        found = self.nodes.get(value)
+        if found is None:
+            kind, name = ("get_attr", value.path) if value.path else ("placeholder", "given")
+            first = next(iter(self.graph.nodes), None)
+            with self.graph.inserting_before(first) if first is not None else _nothing():
+                found = self.graph.create_node(kind, str(name).replace(".", "_"))
+            found.meta.update(tick=-1, tensor=True, holds_tensors=False, shape=value.shape, inlined=False)
+            found.meta.update(parameter=value.parameter, from_input=value.from_input, value=value)
+            self.nodes[value] = found
+        return found
+
+
+@contextmanager
+def _nothing() -> Iterator[None]:
+    yield
+
+
+def tensors_in(tree: Any) -> list[Tensor]:
+    """The tensors in arguments or results, in order; objects are looked into one level deep."""
+    found: list[Tensor] = []
+    waiting, depth = [(tree, 0)], 0
+    while waiting:
+        item, depth = waiting.pop()
+        if isinstance(item, Tensor):
+            found.append(item)
+        elif isinstance(item, dict):
+            waiting.extend((v, depth) for v in reversed(list(item.values())))
+        elif isinstance(item, list | tuple):
+            waiting.extend((v, depth) for v in reversed(item))
+        elif depth == 0 and type(item).__module__.partition(".")[0] not in ("builtins", "torch", "numpy"):
+            held = getattr(item, "__dict__", None)
+            if isinstance(held, dict) and not isinstance(item, nn.Module | type):
+                waiting.extend((v, 1) for v in reversed(list(held.values())))
+    return found
+
+
+def _tensors(net: nn.Module) -> Iterator[tuple[int, str]]:
+    for path, module in net.named_modules():
+        for name, tensor in (*module._parameters.items(), *module._buffers.items()):
+            if tensor is not None:
+                yield id(tensor), f"{path}.{name}" if path else name
+
+
+def _name(func: Any) -> str:
+    name = str(getattr(func, "__name__", func))
+    if name == "__get__":
+        return "getattr"
+    return name.removeprefix("__").removesuffix("__")
+
+
+def _version(tensor: Tensor) -> int:
+    return -1 if tensor.is_inference() else tensor._version
+
+
+def _position(frame: FrameType) -> Position:
+    return next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+
+
+def _is_shared(tensor: Tensor, site: Site) -> bool:
+    """Whether somebody else still looks at the tensor that a sum is about to change in place."""
+    _, names = site.frames[0]
+    own = sum(value is tensor for value in names.values())
+    return own != 1 or torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) > 2

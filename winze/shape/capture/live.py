@@ -1,0 +1,297 @@
+"""Rules in a forward that goes on running as its author wrote it: only the residual sums are handed over."""
+
+from __future__ import annotations
+
+import operator
+from types import CodeType, FunctionType, MethodType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from winze.depth import Place
+from winze.shape.branch import Computed
+from winze.shape.capture.source import Anchor, SourceError, Spot, fingerprint, joined, rebuilt
+from winze.shape.junction import Junction, Moment
+from winze.shape.rule import Rule
+from winze.shape.rules.standard import Standard
+
+LIVE = "_winze"
+OPERATIONS = {"add": operator.add, "sub": operator.sub}
+IN_PLACE = {"add": operator.iadd, "sub": operator.isub}
+NAMED = {"iadd": "add_", "isub": "sub_", "subtract": "sub", "subtract_": "sub_"}
+CALLS = {"add", "add_", "sub", "sub_", "subtract", "subtract_", "addcmul", "addcmul_", "iadd", "isub", "sum"}
+_MISSING = object()
+
+
+class CaptureError(RuntimeError):
+    """A network, or one module of it, whose residual sums winze cannot read or hand to a rule."""
+
+
+class ForeignJunction(Junction):
+    """A junction inside a forward that somebody else wrote.
+
+    `holder` is the module whose forward makes the sum. `order` says which operands of the sum are its terms, and
+    `shortcut_term` which of the terms is the shortcut. `shared`: the sum is written into a tensor that somebody else
+    looks at too; `overwritten`: its result is changed in place later on. Samples lie along `axis` of the stream, with
+    `scale` rows each; no scale: the rows are no samples.
+    """
+
+    def __init__(self, holder: nn.Module, kind: str, holds: str) -> None:
+        nn.Module.__init__(self)
+        # Past nn.Module's __setattr__: the holder owns the junction, not the other way round.
+        object.__setattr__(self, "holder", holder)
+        self.holder: nn.Module
+        self._kind, self._holds = kind, holds
+        self.place = self.seat = Place(0, 1, "")
+        self.rule: Rule = Standard()
+        self.moment = Moment()
+        self.number, self.gate_name = 0, "highway"
+        self.order: tuple[tuple[bool, int], ...] = ()
+        self.shortcut_term, self.axis, self.scale = 0, 0, 1
+        self.shared = self.overwritten = False
+        self.slots: list[tuple[nn.Module, str]] = []
+
+    @property
+    def kind(self) -> str:
+        return self._kind
+
+    @property
+    def holds(self) -> str:
+        return self._holds
+
+    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
+        raise RuntimeError(f"junction {self.place.name!r} is part of its network's forward and is not called itself")
+
+    def add_up(self, terms: tuple[Tensor, ...], signs: tuple[float, ...], target: Tensor | None) -> Tensor:
+        """The sum of the terms by this junction's rule, written into `target` where others look at that."""
+        shortcut = _signed(terms[self.shortcut_term], signs[self.shortcut_term])
+        rest = [_signed(t, s) for i, (t, s) in enumerate(zip(terms, signs, strict=True)) if i != self.shortcut_term]
+        value = rest[0]
+        for other in rest[1:]:
+            value = value + other
+        if self.shared and target is shortcut:
+            shortcut = shortcut.clone()
+        branch = Computed(
+            value,
+            self.slots,
+            self.moment,
+            training=self.holder.training,
+            gate=self.holder._modules.get(self.gate_name),
+            first=self.shortcut_term > 0,
+            axis=self.axis,
+            scale=self.scale,
+        )
+        result = self.join(lambda: shortcut, branch)
+        if self.shared and target is not None:
+            return target.copy_(result)
+        if self.overwritten and not self.rule.fresh:
+            return result.clone()
+        return result
+
+
+class Live:
+    """The functions of one module in which sums are handed to junctions, and the junctions of each sum.
+
+    `spots` are the sums of each function, by the name under which the module reaches it.
+    """
+
+    def __init__(self, owner: nn.Module) -> None:
+        self.owner = owner
+        self.methods: dict[str, tuple[str, CodeType, str]] = {}
+        self.spots: dict[str, list[Spot]] = {}
+        self.junctions: list[dict[Any, ForeignJunction]] = []
+        self.originals: dict[str, Any] = {}
+
+    def add(self, anchored: Anchor, spot: Spot, junctions: dict[Any, ForeignJunction]) -> None:
+        """Take over one more sum."""
+        self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)
+        self.spots.setdefault(anchored.name, []).append(spot)
+        self.junctions.append(junctions)
+
+    def at(self, number: int, key: Any) -> ForeignJunction:
+        """The junction of one run of a sum."""
+        found = self.junctions[number].get(key)
+        if found is None:
+            raise CaptureError(
+                f"a sum of {type(self.owner).__name__} runs at a depth that it did not run at when it was rewired "
+                f"({key!r}): rewire the network again"
+            )
+        return found
+
+    def install(self) -> None:
+        """Put functions with joins in the place of the module's own."""
+        for name in self.methods:
+            if not isinstance(vars(self.owner).get(name), Method):
+                self.originals[name] = vars(self.owner).get(name, _MISSING)
+                vars(self.owner)[name] = Method(self, name)
+        vars(self.owner)[LIVE] = self
+
+    def remove(self) -> None:
+        """Give the module its own functions back."""
+        for name, original in self.originals.items():
+            if original is _MISSING:
+                vars(self.owner).pop(name, None)
+            else:
+                vars(self.owner)[name] = original
+        vars(self.owner).pop(LIVE, None)
+        self.originals = {}
+
+    def compiled(self, name: str) -> FunctionType | Any:
+        """The function that the module finds under a name, with its sums handed over; takes the module first."""
+        me, code, expected = self.methods[name]
+        own = self.originals.get(name, _MISSING)
+        function = _class_function(type(self.owner), name) if own is _MISSING else own
+        if not isinstance(own, MethodType) and own is not _MISSING:
+            made = rebuilt(own, code, lambda f: joined(f, self.spots[name], me, join, call))
+            return lambda module, *args, **kwargs: made(*args, **kwargs)
+        function = function.__func__ if isinstance(function, MethodType) else function
+        return rebuilt(function, code, lambda f: joined(f, self.spots[name], me, join, call))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "methods": {n: (me, None, print_) for n, (me, _, print_) in self.methods.items()}}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Live:
+        import copy
+
+        made = Live.__new__(Live)
+        memo[id(self)] = made
+        made.methods = dict(self.methods)
+        made.owner, made.spots, made.junctions, made.originals = copy.deepcopy(
+            (self.owner, self.spots, self.junctions, {n: o for n, o in self.originals.items() if o is not _MISSING}),
+            memo,
+        )
+        made.originals.update({n: o for n, o in self.originals.items() if o is _MISSING})
+        return made
+
+    def found_again(self, name: str) -> CodeType:
+        """The code of a function after loading, if its source is still what it was."""
+        me, code, expected = self.methods[name]
+        if code is not None:
+            return code
+        own = self.originals.get(name, _MISSING)
+        function = _class_function(type(self.owner), name) if own is _MISSING else own
+        for candidate in _functions(function):
+            try:
+                same = fingerprint(candidate.__code__) == expected
+            except SourceError:
+                continue
+            if same:
+                self.methods[name] = me, candidate.__code__, expected
+                return candidate.__code__
+        raise CaptureError(
+            f"the source of {type(self.owner).__name__}.{name} is not what it was when the network was rewired: "
+            "rewire it again"
+        )
+
+
+class Method:
+    """A function of a module with its sums handed over, bound to the module; it survives copying and pickling."""
+
+    def __init__(self, live: Live, name: str) -> None:
+        self.live, self.name = live, name
+        self.function: Any = None
+        self.owner = live.owner
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        function = self.function
+        if function is None:
+            function = self._compile()
+        return function(self.owner, *args, **kwargs)
+
+    def _compile(self) -> Any:
+        self.live.found_again(self.name)
+        self.function = self.live.compiled(self.name)
+        self.__wrapped__ = MethodType(self.function, self.owner)
+        return self.function
+
+    def __reduce__(self) -> Any:
+        return Method, (self.live, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Method:
+        import copy
+
+        made = Method.__new__(Method)
+        memo[id(self)] = made
+        made.name, made.function = self.name, None
+        made.live = copy.deepcopy(self.live, memo)
+        made.owner = copy.deepcopy(self.owner, memo)
+        return made
+
+
+def join(
+    me: nn.Module, number: int, key: Any, kind: str, terms: tuple[Any, ...], in_place: bool, named: tuple[Any, ...]
+) -> Any:
+    """What a residual sum has become: `terms[0] + terms[1]` by the rule of the junction there."""
+    junction: ForeignJunction = me.__dict__[LIVE].at(number, key)
+    if type(junction.rule) is Standard:
+        return (IN_PLACE if in_place else OPERATIONS)[kind](*terms)
+    second = -1.0 if kind == "sub" else 1.0
+    picked = tuple((named if inner else terms)[i] for inner, i in junction.order)
+    signs = tuple(1.0 if inner or i == 0 else second for inner, i in junction.order)
+    return junction.add_up(picked, signs, terms[0] if in_place else None)
+
+
+def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
+    """The same for a sum that is written as a call: `torch.add(x, f)`, `x.add_(f)`, `sum([x, f])`."""
+    junction: ForeignJunction = me.__dict__[LIVE].at(number, key)
+    name = NAMED.get(function.__name__, function.__name__)
+    if name == "sum":
+        args = (list(args[0]), *args[1:])
+    if type(junction.rule) is Standard:
+        return function(*args, **kwargs)
+    if name == "sum":
+        terms = tuple(args[0])
+        return junction.add_up(terms, (1.0,) * len(terms), None)
+    bound = getattr(function, "__self__", None)
+    given = [bound, *args] if isinstance(bound, Tensor) else list(args)
+    given.extend(kwargs[n] for n in ("input", "other", "tensor1", "tensor2") if n in kwargs)
+    if name.startswith("addcmul"):
+        product = given[1] * given[2]
+        given, factor = [given[0], product], kwargs.get("value", 1)
+    else:
+        factor = kwargs.get("alpha", 1) * (-1 if name.startswith("sub") else 1)
+    target = given[0] if name.endswith("_") else None
+    picked = tuple(given[i] for _, i in junction.order)
+    signs = tuple(1.0 if i == 0 else factor for _, i in junction.order)
+    return junction.add_up(picked, signs, target)
+
+
+def live_of(module: nn.Module) -> Live | None:
+    """What hands a module's sums to junctions, if something does."""
+    found = vars(module).get(LIVE)
+    return found if isinstance(found, Live) else None
+
+
+def _signed(term: Tensor, sign: Any) -> Tensor:
+    if isinstance(sign, float | int) and sign == 1:
+        return term
+    return -term if isinstance(sign, float | int) and sign == -1 else term * sign
+
+
+def _class_function(kind: type, name: str) -> FunctionType:
+    for base in kind.__mro__:
+        if name in vars(base):
+            return vars(base)[name]  # type: ignore[no-any-return]
+    raise CaptureError(f"{kind.__name__} has no {name} any more")
+
+
+def _functions(function: Any, depth: int = 0) -> list[FunctionType]:
+    """A function and those that it wraps."""
+    if depth > 6:
+        return []
+    if isinstance(function, MethodType):
+        return _functions(function.__func__, depth + 1)
+    if not isinstance(function, FunctionType):
+        inner = getattr(function, "func", None)
+        return [] if inner is None else _functions(inner, depth + 1)
+    found = [function]
+    for cell in function.__closure__ or ():
+        try:
+            found.extend(_functions(cell.cell_contents, depth + 1))
+        except ValueError:
+            continue
+    return found
