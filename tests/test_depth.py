@@ -7,8 +7,8 @@ def test_depth_runs_from_zero_to_one():
     assert [Place(i, 5, "x").depth for i in range(5)] == [0, 0.25, 0.5, 0.75, 1]
 
 
-def test_a_place_alone_has_depth_zero():
-    assert Place(0, 1, "x").depth == 0
+def test_a_place_alone_is_the_last():
+    assert Place(0, 1, "x").depth == 1
 
 
 def test_places_sort_by_depth_whatever_their_names():

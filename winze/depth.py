@@ -25,5 +25,5 @@ class Place:
 
     @property
     def depth(self) -> float:
-        """Relative depth, 0 at the first place and 1 at the last; a place alone has depth 0."""
-        return self.index / (self.total - 1) if self.total > 1 else 0.0
+        """Relative depth, 0 at the first place and 1 at the last; a place alone is the last."""
+        return self.index / (self.total - 1) if self.total > 1 else 1.0

@@ -1,4 +1,5 @@
 import copy
+import linecache
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -189,7 +190,10 @@ def written(pieces: dict[str, Any], steps: list[Step]) -> tuple[str, dict[str, A
 def module_of(body: str, members: dict[str, Any], order: list[int]) -> nn.Module:
     """A module with this forward, its members registered in an order of their own."""
     names: dict[str, Any] = {"torch": torch, "F": F, "C": C}
-    exec(f"def forward(self, x, mask, *masks):\n{body}\n    return x", names)
+    source = f"def forward(self, x, mask, *masks):\n{body}\n    return x\n"
+    file = f"<written {hash(source)}>"
+    linecache.cache[file] = len(source), None, source.splitlines(keepends=True), file  # as notebooks do
+    exec(compile(source, file, "exec"), names)
     module = type("Written", (nn.Module,), {"forward": names["forward"]})()
     for _, (name, make) in sorted(zip(order, members.items(), strict=False), key=lambda pair: pair[0]):
         member = make()

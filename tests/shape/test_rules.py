@@ -119,8 +119,8 @@ def test_the_decay_over_24_junctions_is_the_papers():
     assert math.prod(weights) == pytest.approx(0.0035782, abs=5e-8)
 
 
-def test_a_junction_alone_does_not_decay():
-    assert winze.DecayedIdentity(0.6).weight(winze.Place(0, 1, "x")) == 1
+def test_a_junction_alone_has_the_last_weight():
+    assert winze.DecayedIdentity(0.6).weight(winze.Place(0, 1, "x")) == 0.6
 
 
 def test_one_rule_counts_over_the_junctions_picked():

@@ -159,7 +159,7 @@ def _side_modules(found: Discovery) -> list[nn.Module]:
         node = site.sum.shortcut
         while node is not site.sum.stream:
             if node.op == "call_module":
-                side.append(site.holder.get_submodule(str(node.target)))
+                side.append(node.meta["module"])
             inputs = [i for i in node.all_input_nodes if i.meta.get("tensor") and i.op != "get_attr"]
             if not inputs:
                 break
@@ -199,12 +199,13 @@ def _is_activation(module: nn.Module) -> bool:
 
 def _output_index(found: Discovery, event: Event) -> int:
     """Which of several outputs carries the stream: the last that grows from the module's last residual sum."""
-    record = found.evaluating.records.get(event.module)
-    if len(event.outputs) == 1 or record is None or not record.sums:
+    graph = found.evaluating.graphs.get(event.module)
+    sums = [site.sum.node for site in found.sites.values() if site.sum.node.graph is graph]
+    if len(event.outputs) == 1 or graph is None or not sums:
         return 0
-    output = next(node for node in record.graph.nodes if node.op == "output")
+    output = next(node for node in graph.nodes if node.op == "output")
     leaves = [n for n in torch.utils._pytree.tree_leaves(output.args[0]) if getattr(n, "meta", {}).get("tensor")]
-    last = record.sums[-1].node
+    last = sums[-1]
     for index in range(len(leaves) - 1, -1, -1):
         waiting, seen = [leaves[index]], set()
         while waiting:

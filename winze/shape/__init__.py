@@ -7,7 +7,7 @@ from winze.shape.find import junctions
 from winze.shape.rules.highway import Highway
 from winze.shape.junction import Junction
 from winze.shape.rules.no_shortcut import NoShortcut
-from winze.shape.capture.plans import CaptureError
+from winze.shape.capture.live import CaptureError
 from winze.shape.rules.residual_drop_path import ResidualDropPath
 from winze.shape.rewire import rewire
 from winze.shape.rule import Rule

@@ -54,10 +54,13 @@ class Branch:
         sides: int = 0,
         apart: bool = True,
         first: bool = False,
+        axis: int = 0,
+        keeper: nn.Module | None = None,
     ) -> None:
         self.training = training
         self.gate = gate
-        self.axis = 0
+        self.axis = axis
+        self._keeper = keeper
         self.sides: tuple[Any, ...] = ()
         self._run, self._inputs, self._scales = run, inputs, scales
         self._owned, self._moment = owned, moment
@@ -70,7 +73,7 @@ class Branch:
             result = self._run(*inputs)
         else:
             moves = not self._called or not self.training
-            statistics = nullcontext() if moves else _statistics_at_rest(self._norms())
+            statistics = nullcontext() if moves else _statistics_at_rest(self._norms(), self._buffered())
             with statistics, nullcontext() if frozen is False else _frozen(self._slots(), frozen):
                 result = self._run(*inputs)
         self._called = True
@@ -143,7 +146,7 @@ class Branch:
     @property
     def separable(self) -> bool:
         """Whether each sample's result depends on that sample alone, so that rows may be run apart."""
-        apart = self._apart and self._scales[0] > 0
+        apart = self._apart and self._scales[0] > 0 and self.axis == 0
         return apart and not any(norm.training or norm.running_mean is None for norm in self._norms())
 
     @property
@@ -174,6 +177,12 @@ class Branch:
                 found.append(module)
             left.extend(child for child in module._modules.values() if child is not None)
         return found
+
+    def _buffered(self) -> list[nn.Module]:
+        """Modules whose buffers a run may move, other than the norms of PyTorch."""
+        inside = [m for module in self._owned()[0] for m in module.modules()]
+        keeper = [] if self._keeper is None else [self._keeper]
+        return [m for m in dict.fromkeys([*keeper, *inside]) if m._buffers and not isinstance(m, _NormBase)]
 
     def spread(self, keep: Tensor, like: Tensor) -> Tensor:
         """A mask over samples as a factor for `like`: repeated for windows, with an axis of size 1 for each other."""
@@ -277,12 +286,18 @@ def _frozen(slots: list[tuple[nn.Module, str]], frozen: bool | Tensor) -> Iterat
 
 
 @contextmanager
-def _statistics_at_rest(norms: list[_NormBase]) -> Iterator[None]:
+def _statistics_at_rest(norms: list[_NormBase], others: list[nn.Module]) -> Iterator[None]:
+    """While open, no statistics move: norms keep none, and other modules write into copies of their buffers."""
     moving = [norm for norm in norms if norm.track_running_stats]
+    before = [(module, dict(module._buffers)) for module in others]
     for norm in moving:
         norm.track_running_stats = False
+    for module, buffers in before:
+        module._buffers.update({name: b if b is None else b.clone() for name, b in buffers.items()})
     try:
         yield
     finally:
         for norm in moving:
             norm.track_running_stats = True
+        for module, buffers in before:
+            module._buffers.update(buffers)

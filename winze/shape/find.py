@@ -9,50 +9,45 @@ from typing import Any
 from torch import fx, nn
 
 from winze.depth import Place
-from winze.shape.capture.program import Capture, CapturedJunction
 from winze.shape.capture.example import Example, accepted
+from winze.shape.capture.live import ForeignJunction, live_of
+from winze.shape.capture.residual import upstream
+from winze.shape.capture.search import Found, Identity, Search, search
 from winze.shape.junction import Junction, describe
-from winze.shape.capture.residual import Sum, upstream
-from winze.shape.capture.survey import Record, Survey, survey
 
 
 class Junctions(list[Junction]):
-    """Junctions in depth order; printed, a table. `unread` names modules whose forward could not be read, and why."""
+    """Junctions in depth order; printed, a table. `unread` names residual sums that no rule can stand at, and why."""
 
     def __init__(self, found: Iterable[Junction], unread: dict[str, str] | None = None) -> None:
         super().__init__(found)
         self.unread = unread or {}
 
     def __repr__(self) -> str:
+        lines = [f"unread: {name or 'the network itself'}: {why}" for name, why in self.unread.items()]
         if not self:
-            return "no junctions"
+            return "\n".join(["no junctions", *lines])
         header = ("index", "name", "shortcut", "rule", "branch holds")
         rows = [(str(j.place.index), j.place.name, j.kind, str(j.rule), j.holds) for j in self]
         widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header) - 1)]
         padded = [[c.ljust(w) for c, w in zip(row, [*widths, 0], strict=True)] for row in [header, *rows]]
-        return "\n".join("  ".join(cells) for cells in padded)
-
-
-@dataclass(frozen=True)
-class Site:
-    """A residual sum of a foreign module, before anything is rewritten: the `i`-th of its holder."""
-
-    holder: nn.Module
-    i: int
-    sum: Sum
-    tick: int
+        return "\n".join(["  ".join(cells) for cells in padded] + lines)
 
 
 @dataclass
 class Discovery:
-    """All junctions of a network in execution order, and what their forwards looked like in both modes."""
+    """All junctions of a network in execution order, and what one run in each mode showed.
+
+    `sites` has the sum of each junction, in eval mode where it runs there; `trained` those that ran in train mode.
+    """
 
     net: nn.Module
     example: Example
     junctions: Junctions
-    sites: dict[Junction, Site]
-    evaluating: Survey
-    training: Survey | None
+    sites: dict[Junction, Found]
+    trained: dict[Junction, Found]
+    evaluating: Search
+    training: Search | None
     shapes: dict[Junction, tuple[int, ...]]
 
 
@@ -76,66 +71,123 @@ def wired(net: nn.Module) -> list[Junction]:
     """The junctions that carry a rule of ours, in the order of their places, without running anything."""
     found = [m for m in net.modules() if isinstance(m, Junction)]
     for module in net.modules():
-        capture = capture_of(module)
-        if capture is not None:
-            found.extend(capture.junctions)
+        live = live_of(module)
+        if live is not None:
+            found.extend(live.all_junctions)
     return sorted(found, key=lambda j: j.place.index)
-
-
-def capture_of(module: nn.Module) -> Capture | None:
-    """The capture that stands in for this module's forward, if one does."""
-    owner = getattr(vars(module).get("forward"), "__self__", None)
-    return owner if isinstance(owner, Capture) else None
 
 
 def discover(net: nn.Module, given: Any = None) -> Discovery:
     """Run the network in both modes, each with its own batch size, and put its junctions in execution order."""
-    example, evaluating = accepted(net, given, lambda example: (example, survey(net, example, training=False)))
+    example, evaluating = accepted(net, given, lambda example: (example, search(net, example, training=False)))
     try:
-        training = survey(net, example.with_batch(example.batch + 1), training=True)
+        training: Search | None = search(net, example.with_batch(example.batch + 1), training=True)
     except Exception:
         training = None
     names = {module: name for name, module in net.named_modules()}
-    entries: list[tuple[int, Junction, str]] = []
-    sites: dict[Junction, Site] = {}
+    wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
+    entries: list[tuple[float, Junction, str]] = []
+    sites: dict[Junction, Found] = {}
     shapes: dict[Junction, tuple[int, ...]] = {}
     for junction, (tick, shape) in evaluating.natives.items():
         entries.append((tick, junction, names[junction]))
         shapes[junction] = shape
-    for holder, record in evaluating.records.items():
-        carried = capture_of(holder)
-        for i, found in enumerate(record.sums):
-            site = Site(holder, i, found, found.node.meta["tick"])
-            junction = carried.junctions[i] if carried else _captured(site)
-            sites[junction] = site
-            shapes[junction] = found.node.meta["shape"]
-            entries.append((site.tick, junction, _name(site, record, names[holder])))
+    unread: dict[str, str] = {}
+    merged = _merged(evaluating, training)
+    in_holder: dict[nn.Module, int] = {}
+    for _, one in merged:
+        in_holder[one.holder] = in_holder.get(one.holder, 0) + 1
+    seen: dict[nn.Module, int] = {}
+    for tick, one in merged:
+        number = seen[one.holder] = seen.get(one.holder, -1) + 1
+        name = _name(one, names.get(one.holder, ""), number, in_holder[one.holder])
+        if one.reason:
+            unread[name] = f"{_where(one)}: {one.reason}"
+            continue
+        junction = wired_ones.get(one.identity) or _foreign(one, number)
+        sites[junction] = one
+        shapes[junction] = one.sum.node.meta["shape"]
+        entries.append((tick, junction, name))
+    for one in (*evaluating.hidden, *(training.hidden if training else ())):
+        unread.setdefault(names.get(one.holder, ""), f"{_where(one)}: it is part of a {one.operation.name}")
+    for module in evaluating.scripted:
+        unread.setdefault(names[module], f"{type(module).__name__}: TorchScript does not show its sums")
+    by_identity = {site.identity: junction for junction, site in sites.items()}
+    trained = {by_identity[one.identity]: one for one in reversed(training.sums if training else []) if not one.reason}
     entries.sort(key=lambda entry: entry[0])
-    unread = {names[m]: f"{type(m).__name__} at {r.reason}" for m, r in evaluating.records.items() if r.reason}
     found_all = _numbered([(j, name) for _, j, name in entries], unread)
-    return Discovery(net, example, found_all, sites, evaluating, training, shapes)
+    return Discovery(net, example, found_all, sites, trained, evaluating, training, shapes)
 
 
-def _captured(site: Site) -> CapturedJunction:
-    branch = [site.holder.get_submodule(str(n.target)) for n in branch_modules(site)]
-    return CapturedJunction(site.holder, site.i, Place(0, 1, ""), site.sum.kind, describe(branch))
+def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Found]]:
+    """The sums of both modes, each once; one that only training has comes after the one before it there."""
+    ticks: dict[Identity, float] = {}
+    merged: list[tuple[float, Found]] = []
+    for one in evaluating.sums:
+        if one.reason or one.identity not in ticks:
+            merged.append((one.operation.tick, one))
+        if not one.reason:
+            ticks.setdefault(one.identity, one.operation.tick)
+    known = {_where(one) for _, one in merged if one.reason}
+    last = -1.0
+    for one in training.sums if training else ():
+        if one.reason:
+            if _where(one) not in known:
+                known.add(_where(one))
+                merged.append((last, one))
+        elif one.identity in ticks:
+            last = ticks[one.identity]
+        else:
+            last += 1e-3
+            ticks[one.identity] = last
+            merged.append((last, one))
+    return sorted(merged, key=lambda entry: entry[0])
 
 
-def branch_modules(site: Site) -> list[fx.Node]:
-    """The nodes of the branch that call a child."""
-    inside = set().union(*(upstream(term) for term in site.sum.branch)) - upstream(site.sum.stream)
-    return [node for node in site.sum.node.graph.nodes if node in inside and node.op == "call_module"]
+def _where(one: Found) -> str:
+    return f"{type(one.holder).__name__} at {one.operation.site or 'a place without source'}"
 
 
-def _name(site: Site, record: Record, holder: str) -> str:
+def _foreign(one: Found, number: int) -> ForeignJunction:
+    junction = ForeignJunction(one.holder, one.sum.kind, describe(branch_modules(one)))
+    junction.gate_name = "highway" if number == 0 else f"highway_{number}"
+    junction.order = one.order
+    junction.shortcut_term = one.sum.terms.index(one.sum.shortcut)
+    junction.shared = one.operation.site is not None and one.operation.site.shared
+    junction.overwritten = one.overwritten
+    modules = [m for module in branch_modules(one) for m in module.modules()]
+    loose = [n.meta["value"].path for n in _branch(one) if n.op == "get_attr" and n.meta.get("parameter")]
+    junction.slots = [
+        *((m, name) for m in dict.fromkeys(modules) for name, p in m._parameters.items() if p is not None),
+        *(_slot(one.root, path) for path in loose),
+    ]
+    return junction
+
+
+def _slot(net: nn.Module, path: str) -> tuple[nn.Module, str]:
+    owner, _, name = path.rpartition(".")
+    return net.get_submodule(owner), name
+
+
+def _branch(one: Found) -> list[fx.Node]:
+    inside = set().union(*(upstream(term) for term in one.sum.branch)) - upstream(one.sum.stream)
+    return [node for node in one.sum.node.graph.nodes if node in inside]
+
+
+def branch_modules(one: Found) -> list[nn.Module]:
+    """The children that the branch calls."""
+    return [node.meta["module"] for node in _branch(one) if node.op == "call_module"]
+
+
+def _name(one: Found, holder: str, number: int, count: int) -> str:
     """The holder's name; where it holds several sums or is the network itself, with the branch's largest child."""
-    if len(record.sums) == 1 and holder:
+    if count == 1 and holder:
         return holder
-    children = [str(n.target) for n in branch_modules(site)]
+    children = [n for n in _branch(one) if n.op == "call_module" and n.target != "stranger"]
     if not children:
-        return f"{holder}.{site.i}" if holder else str(site.i)
-    largest = max(children, key=lambda c: sum(p.numel() for p in site.holder.get_submodule(c).parameters()))
-    return f"{holder}.{largest}" if holder else largest
+        return f"{holder}.{number}" if holder else str(number)
+    largest = max(children, key=lambda n: sum(p.numel() for p in n.meta["module"].parameters()))
+    return f"{holder}.{largest.target}" if holder else str(largest.target)
 
 
 def _numbered(entries: list[tuple[Junction, str]], unread: dict[str, str]) -> Junctions:

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
-import inspect
-import textwrap
+import sys
+import warnings
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import Any
 
+import torch
 from torch import nn
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
 
 from winze.depth import Place
-from winze.shape.capture.program import Capture, CapturedJunction, gate_name
-from winze.shape.find import Discovery, branch_modules, capture_of, discover
+from winze.shape.capture.live import CaptureError, ForeignJunction, Live, live_of
+from winze.shape.capture.program import Program, make_program
+from winze.shape.capture.samples import find_mixing, find_samples
+from winze.shape.capture.search import Found
+from winze.shape.capture.source import Spot
+from winze.shape.capture.survey import survey
+from winze.shape.find import Discovery, branch_modules, discover
 from winze.shape.junction import Junction
-from winze.shape.capture.plans import CaptureError, make_plan, plan_of, scales_between
-from winze.shape.rule import Rule
+from winze.shape.rule import Pointwise, Rule
+from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.rules.standard import Standard
 
 Where = str | Callable[[Place], bool]
+Chosen = dict[Junction, tuple[Rule, Place]]
 
 
 def rewire(
@@ -34,8 +42,8 @@ def rewire(
         winze.rewire(net, winze.Standard())  # undoes it
 
     `where` picks junctions by a glob on their names or a predicate on their places. One rule counts depth over the
-    junctions picked; a callable `Place -> rule` over all. Parameters keep their `state_dict` keys. On an error nothing
-    has changed.
+    junctions picked; a callable `Place -> rule` over all. Parameters keep their `state_dict` keys. The network's own
+    forward goes on running, with its sums handed to the rule. On an error nothing has changed.
     """
     if not (isinstance(rule, Rule) or callable(rule)) or isinstance(rule, type):
         raise TypeError(f"rewire takes a rule such as Scaled(0.5), or a callable Place -> rule, got {rule!r}")
@@ -44,7 +52,7 @@ def rewire(
     found = discover(net, example)
     _check_read(net, found, where)
     picked = _pick(found, where)
-    chosen = {
+    chosen: Chosen = {
         junction: (rule, Place(i, len(picked), junction.place.name))
         if isinstance(rule, Rule)
         else (_called(rule, junction.place), junction.place)
@@ -53,27 +61,161 @@ def rewire(
     for junction, (new, _) in chosen.items():
         _check(found, junction, new)
     gates = {junction: _gate(found, junction, new) for junction, (new, _) in chosen.items()}
-    captures = _captures(found, chosen)
+    before = [(j, j.rule, j.seat) for j in found.junctions]
     for junction, (new, seat) in chosen.items():
         junction.rule, junction.seat = new, seat
+    try:
+        _install(found, chosen)
+    except BaseException:
+        for junction, old, seat in before:
+            junction.rule, junction.seat = old, seat
+        _install(found, chosen)
+        raise
+    for junction in chosen:
         junction.moment.alternation = None
         _hang(junction, gates[junction])
-    for capture in captures:
-        _install(capture)
+    _forget_compiled(net)
     return net
+
+
+def _install(found: Discovery, chosen: Chosen) -> None:
+    """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
+    _wire(found, chosen)
+    masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
+    if masked:
+        find_samples(found.net, found.example, masked)
+    programs = _programs(found, chosen)
+    for program in programs:
+        vars(program.holder)["forward"] = program.forward
+    parted = [j for p in programs for j in p.junctions if j in chosen and _masks_samples(j.rule)]
+    if parted:
+        find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
+
+
+def _masks_samples(rule: Rule) -> bool:
+    return rule.drops and getattr(rule, "mask", "sample") == "sample"
+
+
+def _wire(found: Discovery, chosen: Chosen) -> None:
+    """Give every module with a chosen sum functions in which its sums are joins; none where all rules are plain."""
+    owners: dict[nn.Module, dict[Any, list[Junction]]] = {}
+    touched = {_owner(found.sites[j]) for j in chosen if j in found.sites}
+    for junction, site in found.sites.items():
+        if _owner(site) in touched:
+            owners.setdefault(_owner(site), {}).setdefault(site.position, []).append(junction)
+    for owner, positions in owners.items():
+        old = live_of(owner)
+        if old is not None:
+            old.remove()
+        live = Live(owner)
+        for position, own in positions.items():
+            if all(type(j.rule) is Standard for j in own):
+                continue
+            site = found.sites[own[0]]
+            assert site.anchored is not None
+            spot = Spot(position, len(live.junctions), site.names, site.inner)
+            live.add(site.anchored, spot, {found.sites[j].key: j for j in own})  # type: ignore[misc]
+        if live.junctions:
+            live.install()
+        _fast_paths(found.net, owner, plain=not live.junctions)
+
+
+def _owner(site: Found) -> nn.Module:
+    assert site.anchored is not None
+    return site.anchored.owner
+
+
+def _programs(found: Discovery, chosen: Chosen) -> list[Program]:
+    """Programs for the modules with a rule that needs one and can have one."""
+    holders: dict[nn.Module, list[ForeignJunction]] = {}
+    for junction, site in found.sites.items():
+        assert isinstance(junction, ForeignJunction)
+        holders.setdefault(site.holder, []).append(junction)
+    wanted = {h: own for h, own in holders.items() if any(j in chosen for j in own) and any(map(_needs_program, own))}
+    if not wanted:
+        return []
+    evaluating = survey(found.net, found.example, training=False, only=set(wanted)).records
+    larger = found.example.with_batch(found.example.batch + 1)
+    training = survey(found.net, larger, training=True, only=set(wanted)).records if found.training else {}
+    programs = []
+    for holder, own in wanted.items():
+        try:
+            if any(_owner(found.sites[j]) is not holder or found.sites[j].names for j in own):
+                raise CaptureError(f"{type(holder).__name__} makes its sums in a loop or in another module")
+            if holder not in evaluating:
+                raise CaptureError(f"{type(holder).__name__} was not called through its forward")
+            read, there = evaluating[holder], training.get(holder)
+            programs.append(make_program(holder, own, read, there, found.example.batch))
+        except CaptureError as error:
+            _fall_back(own, error)
+    return programs
+
+
+def _needs_program(junction: Junction) -> bool:
+    if isinstance(junction.rule, NoShortcut) and junction.kind == "identity":
+        return False  # nothing would be left out
+    return junction.rule.needs == "program"
+
+
+def _fall_back(own: list[ForeignJunction], error: CaptureError) -> None:
+    """Run live, if every rule here can; a projection then runs for nothing, which is said."""
+    needing = [j for j in own if _needs_program(j)]
+    if not all(j.rule.optional for j in needing):
+        rule = next(j.rule for j in needing if not j.rule.optional)
+        raise CaptureError(f"junction {own[0].place.name!r} under {rule}: {error}") from error
+    if any(isinstance(j.rule, NoShortcut) for j in needing):
+        warnings.warn(
+            f"junction {own[0].place.name!r}: the projection on its shortcut runs, and its result is not used ({error})",
+            stacklevel=4,
+        )
+
+
+def _fast_paths(net: nn.Module, owner: nn.Module, plain: bool) -> None:
+    """Torch's transformer layers skip their own sums in eval mode where they find a fused kernel: keep them from it."""
+    if not isinstance(owner, nn.TransformerEncoderLayer):
+        return
+    hook = vars(owner).pop("_winze_slow", None)
+    if hook is not None:
+        hook.remove()
+    if not plain:
+        vars(owner)["_winze_slow"] = owner.register_forward_pre_hook(_nothing)
+    for module in net.modules():
+        if isinstance(module, nn.TransformerEncoder) and any(layer is owner for layer in module.layers):
+            rewired = any(live_of(layer) is not None for layer in module.layers)
+            if rewired and module.use_nested_tensor:
+                module.use_nested_tensor, module._winze_nested = False, True
+            elif not rewired and vars(module).pop("_winze_nested", False):
+                module.use_nested_tensor = True
+
+
+def _nothing(module: nn.Module, args: Any) -> None:
+    return None
+
+
+def _forget_compiled(net: nn.Module) -> None:
+    """What was compiled of a network before it was rewired is compiled anew."""
+    dynamo = sys.modules.get("torch._dynamo")
+    if dynamo is not None and any(
+        type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None) is not None
+        for m in net.modules()
+    ):
+        torch.compiler.reset()
 
 
 def _pick(found: Discovery, where: Where | None) -> list[Junction]:
     if where is None:
         return list(found.junctions)
-    wanted = (lambda place: fnmatchcase(place.name, where)) if isinstance(where, str) else where
-    picked = [j for j in found.junctions if wanted(j.place)]
+    picked = [j for j in found.junctions if _matches(where, j.place)]
     if not picked:
         names = [j.place.name for j in found.junctions]
         near = difflib.get_close_matches(where, names, n=3, cutoff=0.0) if isinstance(where, str) else names[:3]
         said = "the nearest names" if isinstance(where, str) else "the first"
         raise ValueError(f"where={where!r} picks none of {len(names)} junctions; {said}: {', '.join(near)}")
     return picked
+
+
+def _matches(where: Where, place: Place) -> bool:
+    return fnmatchcase(place.name, where) if isinstance(where, str) else bool(where(place))
 
 
 def _called(rule: Callable[[Place], Rule], place: Place) -> Rule:
@@ -86,7 +228,8 @@ def _called(rule: Callable[[Place], Rule], place: Place) -> Rule:
 def _check(found: Discovery, junction: Junction, rule: Rule) -> None:
     if not rule.drops:
         return
-    for module in _branch_of(found, junction):
+    trained = branch_modules(found.trained[junction]) if junction in found.trained else []
+    for module in [*_branch_of(found, junction), *trained]:
         for part in module.modules():
             name = type(part).__name__.lower()
             rate = getattr(part, "drop_prob", None) if "droppath" in name else None
@@ -100,98 +243,70 @@ def _check(found: Discovery, junction: Junction, rule: Rule) -> None:
 
 
 def _branch_of(found: Discovery, junction: Junction) -> list[nn.Module]:
-    if junction not in found.sites:
-        return [junction.branch]
-    site = found.sites[junction]
-    return [site.holder.get_submodule(str(n.target)) for n in branch_modules(site)]
+    return branch_modules(found.sites[junction]) if junction in found.sites else [junction.branch]
 
 
 def _gate(found: Discovery, junction: Junction, rule: Rule) -> nn.Module | None:
     if type(rule).gate is Rule.gate:
         return None
     branch = _branch_of(found, junction)
-    layers = [m for module in branch for m in module.modules() if isinstance(m, nn.Conv2d | nn.Linear | nn.LayerNorm)]
     shape = found.shapes[junction]
-    first = len(shape) == 4 and bool(layers) and isinstance(layers[0], nn.Conv2d)
-    channels, pointwise = (shape[1], nn.Conv2d) if first else (shape[-1], nn.Linear)
-    gate = rule.gate(channels, pointwise)
-    like = next((p for module in branch for p in module.parameters()), None)
+    axis = _channel_axis(branch, shape)
+    if axis is None:  # a branch without layers, such as a pool: as at the junctions around it
+        alike = [j for j in found.junctions if len(found.shapes[j]) == len(shape)]
+        axes = [_channel_axis(_branch_of(found, j), found.shapes[j]) for j in alike]
+        axis = next((a for a in axes if a is not None), None)
+    if axis is None:
+        raise ValueError(f"junction {junction.place.name!r}: no layer tells which axis of {shape} holds channels")
+    channels_first: dict[int, Pointwise] = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}
+    pointwise = nn.Linear if axis == len(shape) - 1 else channels_first[len(shape)]
+    gate = rule.gate(shape[axis], pointwise)
+    like = next((p for module in branch for p in module.parameters()), next(found.net.parameters(), None))
     return gate.to(like.device, like.dtype) if gate is not None and like is not None else gate
 
 
+def _channel_axis(branch: list[nn.Module], shape: tuple[int, ...]) -> int | None:
+    """From the first layer of the branch whose width fits: convolutions and their norms lie channels first."""
+    for layer in (m for module in branch for m in module.modules()):
+        first = isinstance(layer, _ConvNd | _NormBase | nn.GroupNorm) or type(layer).__name__.endswith(("2d", "3d"))
+        last = isinstance(layer, nn.Linear | nn.LayerNorm | nn.RMSNorm | nn.MultiheadAttention)
+        if not (first or last):
+            continue
+        widths = {size for p in layer.parameters(recurse=False) for size in p.shape[:2]}
+        widths |= {getattr(layer, name, 0) for name in ("in_channels", "num_features", "num_channels", "embed_dim")}
+        if first and len(shape) > 2 and shape[1] in widths:
+            return 1
+        if last and not first and shape[-1] in widths:
+            return len(shape) - 1
+        if first and len(shape) == 2 and shape[1] in widths:
+            return 1
+    return None
+
+
 def _hang(junction: Junction, gate: nn.Module | None) -> None:
-    if not isinstance(junction, CapturedJunction):
+    if not isinstance(junction, ForeignJunction):
         junction.gate = gate
-        return
-    name = gate_name(junction.i)
-    if gate is not None:
-        junction.holder.add_module(name, gate)
-    elif capture_of(junction.holder) is not None:
-        junction.holder._modules.pop(name, None)
-
-
-def _captures(found: Discovery, chosen: dict[Junction, Any]) -> list[Capture]:
-    """The captures that the change needs, read in both modes but not yet in place."""
-    holders: dict[nn.Module, list[CapturedJunction]] = {}
-    for junction, site in found.sites.items():
-        assert isinstance(junction, CapturedJunction)
-        holders.setdefault(site.holder, []).append(junction)
-    touched = {found.sites[j].holder for j in chosen if j in found.sites}
-    return [_capture(found, h, sorted(own, key=lambda j: j.i)) for h, own in holders.items() if h in touched]
-
-
-def _capture(found: Discovery, holder: nn.Module, own: list[CapturedJunction]) -> Capture:
-    existing = capture_of(holder)
-    if existing is not None:
-        return existing
-    batch = found.example.batch
-    here = found.evaluating.records[holder]
-    there = found.training.records.get(holder) if found.training else None
-    matching = there is not None and len(there.sums) == len(here.sums)
-    scales = scales_between(here, batch, there, batch + 1) if there is not None and matching else {}
-    batch_free = there is not None and here.bound == there.bound
-    capture = Capture(holder, own, scales, here.bound if batch_free else None, make_plan)
-    modes = [(False, here, batch)]
-    if there is not None and matching:
-        modes.append((True, there, batch + 1))
-    before = holder.training
-    for holder.training, record, size in modes:
-        capture.add(*record.arguments, plan_of(holder, record, scales, size, batch_free))
-    holder.training = before
-    return capture
-
-
-def _install(capture: Capture) -> None:
-    plain = all(type(junction.rule) is Standard for junction in capture.junctions)
-    if plain:
-        vars(capture.holder).pop("forward", None)
-    else:
-        vars(capture.holder)["forward"] = capture.forward
+    elif gate is not None:
+        junction.holder.add_module(junction.gate_name, gate)
+    elif isinstance(junction.holder._modules.get(junction.gate_name), nn.Module) and junction.gated:
+        junction.holder._modules.pop(junction.gate_name)
+    if isinstance(junction, ForeignJunction):
+        junction.gated = gate is not None
 
 
 def _check_read(net: nn.Module, found: Discovery, where: Where | None) -> None:
-    """Raise where there is nothing to rewire, or where a module that could not be read may hold a sum."""
-    names = dict(net.named_modules())
-    doubtful = {name: why for name, why in found.junctions.unread.items() if _adds(names[name])}
-    if doubtful and (where is None or not found.junctions):
-        listed = "; ".join(f"{name or 'the network itself'}, a {why}" for name, why in list(doubtful.items())[:3])
+    """Raise where there is nothing to rewire, or where a sum that `where` picks cannot be handed to a rule."""
+    total = len(found.junctions) + len(found.junctions.unread)
+    unread = {
+        name: why
+        for i, (name, why) in enumerate(found.junctions.unread.items())
+        if where is None or _matches(where, Place(len(found.junctions) + i, total, name))
+    }
+    if unread:
+        listed = "; ".join(f"{name or 'the network itself'}, {why}" for name, why in list(unread.items())[:3])
         raise CaptureError(
-            f"{len(doubtful)} modules of {type(net).__name__} add something in a forward that cannot be read: "
-            f"{listed}. "
-            "Write the sum there with a native winze.Junction, pass an example= that takes another way through it, or "
-            "leave it out with where="
+            f"{len(unread)} residual sums of {type(net).__name__} cannot be handed to a rule: {listed}. "
+            "Write the sum as `x + f(x)` in a method, use a native winze.Junction, or leave it out with where="
         )
     if not found.junctions:
         raise CaptureError(f"{type(net).__name__} has no junction: no forward in it adds a shortcut to a branch")
-
-
-def _adds(module: nn.Module) -> bool:
-    """Whether the source of a forward holds a sum at all."""
-    try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(type(module).forward)))
-    except (OSError, TypeError, SyntaxError):
-        return True
-    sums = (node.op for node in ast.walk(tree) if isinstance(node, ast.BinOp | ast.AugAssign))
-    calls = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
-    named = (getattr(function, "attr", "") for function in calls)
-    return any(isinstance(op, ast.Add) for op in sums) or any(name in ("add", "add_") for name in named)

@@ -10,11 +10,18 @@ from torch import Tensor, nn
 from winze.depth import Place
 from winze.shape.branch import Branch, Shortcut
 
+Pointwise = type[nn.Linear] | type[nn.Conv1d] | type[nn.Conv2d] | type[nn.Conv3d]
+
 
 @dataclass(frozen=True)
 class Rule:
     """How a junction adds its shortcut and its branch. Frozen and without state: what lasts lives in `Alternation`."""
 
+    needs: ClassVar[str] = "values"
+    """`values`: it calls `shortcut()` and `branch()` plainly, and runs in the network's live forward. `program`: it
+    leaves one of them out, or runs the branch on some rows or with frozen weights."""
+    optional: ClassVar[bool] = False
+    """It can do with values where no program can be had."""
     staged: ClassVar[bool] = False
     """It needs an `Alternation` to be trained."""
     drops: ClassVar[bool] = False
@@ -26,8 +33,8 @@ class Rule:
         """The sum. Shortcut and branch are calls: what a rule does not call is never computed."""
         raise NotImplementedError
 
-    def gate(self, channels: int, pointwise: type[nn.Linear] | type[nn.Conv2d]) -> nn.Module | None:
-        """The learned part that this rule adds to a junction, if it has one."""
+    def gate(self, channels: int, pointwise: Pointwise) -> nn.Module | None:
+        """The learned part that this rule adds to a junction, if it has one: a pointwise layer over channels."""
         return None
 
 

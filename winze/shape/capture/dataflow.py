@@ -7,6 +7,7 @@ into a graph with its children as leaves, in which residual sums are looked for.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 import threading
@@ -23,6 +24,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 Position = tuple[int | None, int | None, int | None, int | None]
 INSIDE_TORCH = ("torch/overrides.py", "torch/_tensor.py")
+TELLING = (nn.Module, int, str)
 SUMS = {"add", "add_", "sub", "sub_", "rsub", "addcmul", "addcmul_"}
 FUSED = {"lerp", "lerp_", "addmm", "addmm_", "addbmm", "baddbmm", "addcdiv", "stack", "addmv", "addr"}
 
@@ -43,9 +45,10 @@ class Value:
 
 @dataclass(eq=False)
 class Site:
-    """Where an operation stands in somebody's source, with what was around it when it ran.
+    """Where an operation stands in somebody's source, with the modules and plain values around it when it ran.
 
-    `frames` are the calls from the operation outwards to the forward of the module that was running.
+    `frames` are the calls from the operation outwards to the forward of the module that was running. `shared`: it
+    writes into a tensor that something else refers to as well.
     """
 
     code: CodeType
@@ -115,6 +118,7 @@ class Dataflow(TorchFunctionMode):
         kwargs = kwargs or {}
         if not self._running:
             return func(*args, **kwargs)
+        held = sys.getrefcount(args[0]) if args else 0
         tensors = tensors_in((args, kwargs))
         before = [(t, self.value(t), _version(t)) for t in tensors]
         result = func(*args, **kwargs)
@@ -126,7 +130,9 @@ class Dataflow(TorchFunctionMode):
             if not any(tensor is t for t in fresh):
                 fresh.append(tensor)
         if fresh:
-            self._note(_name(func), [value for _, value, _ in before], fresh, changed, args, kwargs)
+            noted = self._note(_name(func), [value for _, value, _ in before], fresh, changed, args, kwargs)
+            if noted.site is not None and changed:
+                noted.site.shared = held > _held_alone() or _is_viewed(changed[0][0])
         return result
 
     def value(self, tensor: Tensor) -> Value:
@@ -144,33 +150,38 @@ class Dataflow(TorchFunctionMode):
         return found
 
     def _note(
-        self, name: str, inputs: list[Value], made: list[Tensor], changed: list[tuple[Tensor, Value]], args: Any, kw: Any
+        self,
+        name: str,
+        inputs: list[Value],
+        made: list[Tensor],
+        changed: list[tuple[Tensor, Value]],
+        args: Any,
+        kw: Any,
     ) -> Operation:
         scalars = {key: value for key, value in kw.items() if key in ("alpha", "value", "out")}
         operation = Operation(name, self._running[-1], inputs, [], next(self._ticks), scalars)
         operation.overwrites = [value for _, value in changed]
-        carries = any(value.from_input for value in inputs)
+        shaped = name.startswith("new_") or name.endswith("_like")
+        carries = not shaped and any(value.from_input for value in inputs)
         for tensor in made:
             value = Value(tuple(tensor.shape), carries, operation)
             operation.outputs.append(value)
             self._values[tensor] = value
         if (name in SUMS and len(tensors_in(args)) > 1) or name in FUSED:
             operation.site = self._site()
-            if operation.site is not None and changed:
-                operation.site.shared = _is_shared(changed[0][0], operation.site)
         self._running[-1].items.append(operation)
         return operation
 
     def _site(self) -> Site | None:
-        frame: FrameType | None = sys._getframe(3)
-        while frame is not None and frame.f_code.co_filename.endswith(INSIDE_TORCH):
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and (_is_ours(frame) or frame.f_code.co_filename.endswith(INSIDE_TORCH)):
             frame = frame.f_back
         if frame is None:
             return None
         code, position = frame.f_code, _position(frame)
         frames = []
-        while frame is not None and frame.f_code is not _CALL:
-            frames.append((frame.f_code, dict(frame.f_locals)))
+        while frame is not None and not _is_ours(frame):
+            frames.append((frame.f_code, {n: v for n, v in frame.f_locals.items() if isinstance(v, TELLING)}))
             frame = frame.f_back
         return Site(code, position, frames)
 
@@ -213,7 +224,6 @@ def _call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     return flow.call(module, args, kwargs)
 
 
-_CALL = Dataflow.call.__code__
 _module_call = nn.Module.__call__
 
 
@@ -225,7 +235,11 @@ def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
 
     def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
         active: Dataflow | None = getattr(_state, "flow", None)
-        original = apply.__func__.__get__(None, cls) if hasattr(apply, "__func__") else super(torch.autograd.Function, cls).apply
+        original = (
+            apply.__func__.__get__(None, cls)
+            if hasattr(apply, "__func__")
+            else super(torch.autograd.Function, cls).apply
+        )
         return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
 
     def scripted(function: Any, *args: Any, **kwargs: Any) -> Any:
@@ -375,8 +389,31 @@ def _position(frame: FrameType) -> Position:
     return next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
 
 
-def _is_shared(tensor: Tensor, site: Site) -> bool:
-    """Whether somebody else still looks at the tensor that a sum is about to change in place."""
-    _, names = site.frames[0]
-    own = sum(value is tensor for value in names.values())
-    return own != 1 or torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) > 2
+def _is_ours(frame: FrameType) -> bool:
+    """A frame of this file, or of a type checker wrapped around its functions."""
+    return frame.f_code.co_filename == __file__ or frame.f_code.co_filename.startswith("<@")
+
+
+def _is_viewed(tensor: Tensor) -> bool:
+    return bool(torch._C._storage_Use_Count(tensor.untyped_storage()._cdata) > 2)
+
+
+@functools.cache
+def _held_alone() -> int:
+    """How many references to a tensor a function mode sees where one local variable alone holds it."""
+    seen = []
+
+    class Counting(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            kwargs = kwargs or {}
+            seen.append(sys.getrefcount(args[0]) if args else 0)
+            return func(*args, **kwargs)
+
+    def alone() -> None:
+        tensor = torch.zeros(1)
+        tensor += tensor_of_another
+
+    tensor_of_another = torch.zeros(1)
+    with Counting():
+        alone()
+    return seen[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -40,6 +41,16 @@ class Example:
         if not sizes:
             raise ValueError("example= holds no tensor with a batch axis")
         return int(sizes[0])
+
+    def copied(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments for one call: whatever the network does to tensors, caches and lists, the example stays."""
+        held, copies = {id(t): t.detach().clone() for t in self.tensors}, copy.deepcopy
+        return copies((self.args, self.kwargs), memo=dict(held))  # type: ignore[return-value]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """The tensors among the arguments."""
+        return [t for t in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(t, Tensor)]
 
     def with_batch(self, size: int) -> Example:
         """The same call with `size` samples, repeated from the first ones."""

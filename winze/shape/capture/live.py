@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import operator
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
-import torch
 from torch import Tensor, nn
+from torch._compile import _disable_dynamo
 
 from winze.depth import Place
 from winze.shape.branch import Computed
@@ -21,7 +22,6 @@ OPERATIONS = {"add": operator.add, "sub": operator.sub}
 IN_PLACE = {"add": operator.iadd, "sub": operator.isub}
 NAMED = {"iadd": "add_", "isub": "sub_", "subtract": "sub", "subtract_": "sub_"}
 CALLS = {"add", "add_", "sub", "sub_", "subtract", "subtract_", "addcmul", "addcmul_", "iadd", "isub", "sum"}
-_MISSING = object()
 
 
 class CaptureError(RuntimeError):
@@ -50,6 +50,7 @@ class ForeignJunction(Junction):
         self.order: tuple[tuple[bool, int], ...] = ()
         self.shortcut_term, self.axis, self.scale = 0, 0, 1
         self.shared = self.overwritten = False
+        self.apart, self.gated = True, False
         self.slots: list[tuple[nn.Module, str]] = []
 
     @property
@@ -102,12 +103,27 @@ class Live:
         self.spots: dict[str, list[Spot]] = {}
         self.junctions: list[dict[Any, ForeignJunction]] = []
         self.originals: dict[str, Any] = {}
+        self._forward: Any = None
 
     def add(self, anchored: Anchor, spot: Spot, junctions: dict[Any, ForeignJunction]) -> None:
         """Take over one more sum."""
         self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)
         self.spots.setdefault(anchored.name, []).append(spot)
         self.junctions.append(junctions)
+
+    @property
+    def all_junctions(self) -> list[ForeignJunction]:
+        """The junctions of every sum taken over."""
+        return [junction for found in self.junctions for junction in found.values()]
+
+    def identities(self) -> dict[tuple[nn.Module, Any, Any], ForeignJunction]:
+        """The junctions by module, position in the source, and key."""
+        spots = [spot for found in self.spots.values() for spot in found]
+        return {
+            (self.owner, spot.position, key): junction
+            for spot in spots
+            for key, junction in self.junctions[spot.number].items()
+        }
 
     def at(self, number: int, key: Any) -> ForeignJunction:
         """The junction of one run of a sum."""
@@ -121,50 +137,73 @@ class Live:
 
     def install(self) -> None:
         """Put functions with joins in the place of the module's own."""
+        own = vars(self.owner)
+        self.originals = {name: own.get(name) for name in {*self.methods, "forward"}}
+        own[LIVE] = self
         for name in self.methods:
-            if not isinstance(vars(self.owner).get(name), Method):
-                self.originals[name] = vars(self.owner).get(name, _MISSING)
-                vars(self.owner)[name] = Method(self, name)
-        vars(self.owner)[LIVE] = self
+            method = Method(self, name)
+            method.compile()
+            own[name] = method.forward
 
-    def remove(self) -> None:
+    def restore(self) -> None:
         """Give the module its own functions back."""
         for name, original in self.originals.items():
-            if original is _MISSING:
+            if original is None:
                 vars(self.owner).pop(name, None)
             else:
                 vars(self.owner)[name] = original
+
+    def remove(self) -> None:
+        """Take everything of ours off the module."""
+        self.restore()
         vars(self.owner).pop(LIVE, None)
-        self.originals = {}
+
+    def own_forward(self) -> Any:
+        """The forward of the module without joins."""
+        original = self.originals.get("forward")
+        return type(self.owner).forward.__get__(self.owner) if original is None else original
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's forward with joins, also where a program stands before it."""
+        if "forward" not in self.methods:
+            return self.own_forward()(*args, **kwargs)
+        if self._forward is None:
+            self._forward = Method(self, "forward").compile()
+        return self._forward(self.owner, *args, **kwargs)
 
     def compiled(self, name: str) -> FunctionType | Any:
         """The function that the module finds under a name, with its sums handed over; takes the module first."""
-        me, code, expected = self.methods[name]
-        own = self.originals.get(name, _MISSING)
-        function = _class_function(type(self.owner), name) if own is _MISSING else own
-        if not isinstance(own, MethodType) and own is not _MISSING:
-            made = rebuilt(own, code, lambda f: joined(f, self.spots[name], me, join, call))
-            return lambda module, *args, **kwargs: made(*args, **kwargs)
+        me, code, _ = self.methods[name]
+        function = self.original(name)
         function = function.__func__ if isinstance(function, MethodType) else function
-        return rebuilt(function, code, lambda f: joined(f, self.spots[name], me, join, call))
+        made = rebuilt(function, code, lambda f: joined(f, self.spots[name], me, join, call))
+        if self.originals.get(name) is None or isinstance(self.originals[name], MethodType):
+            return made
+        return lambda module, *args, **kwargs: made(*args, **kwargs)  # a function that is no method
+
+    def original(self, name: str) -> Any:
+        """The module's own function: on itself, or its class's."""
+        own = self.originals.get(name)
+        return _class_function(type(self.owner), name) if own is None else own
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "methods": {n: (me, None, print_) for n, (me, _, print_) in self.methods.items()}}
+        return {
+            **vars(self),
+            "_forward": None,
+            "methods": {n: (me, None, print_) for n, (me, _, print_) in self.methods.items()},
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Live:
-        import copy
-
         made = Live.__new__(Live)
         memo[id(self)] = made
         made.methods = dict(self.methods)
         made.owner, made.spots, made.junctions, made.originals = copy.deepcopy(
-            (self.owner, self.spots, self.junctions, {n: o for n, o in self.originals.items() if o is not _MISSING}),
-            memo,
+            (self.owner, self.spots, self.junctions, self.originals), memo
         )
-        made.originals.update({n: o for n, o in self.originals.items() if o is _MISSING})
+        made._forward = None
         return made
 
     def found_again(self, name: str) -> CodeType:
@@ -172,9 +211,7 @@ class Live:
         me, code, expected = self.methods[name]
         if code is not None:
             return code
-        own = self.originals.get(name, _MISSING)
-        function = _class_function(type(self.owner), name) if own is _MISSING else own
-        for candidate in _functions(function):
+        for candidate in _functions(self.original(name)):
             try:
                 same = fingerprint(candidate.__code__) == expected
             except SourceError:
@@ -189,34 +226,44 @@ class Live:
 
 
 class Method:
-    """A function of a module with its sums handed over, bound to the module; it survives copying and pickling."""
+    """A function of a module with its sums handed over; it survives copying and pickling.
 
-    def __init__(self, live: Live, name: str) -> None:
-        self.live, self.name = live, name
-        self.function: Any = None
+    `forward` is what hangs on the module: a bound method with the signature of the original. A pickled bound method is
+    looked up by that name.
+    """
+
+    def __init__(self, live: Live, name: str, function: Any = None) -> None:
+        self.live, self.name, self.function = live, name, function
         self.owner = live.owner
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        function = self.function
-        if function is None:
-            function = self._compile()
-        return function(self.owner, *args, **kwargs)
+    @property
+    def forward(self) -> Any:
+        """The method that stands in for the module's own."""
 
-    def _compile(self) -> Any:
+        def forward(self: Method, *args: Any, **kwargs: Any) -> Any:
+            function = self.function
+            if function is None:
+                function = self.compile()
+            return function(self.owner, *args, **kwargs)
+
+        original = self.live.original(self.name)
+        forward.__wrapped__ = getattr(original, "__func__", original)  # type: ignore[attr-defined]
+        return MethodType(forward, self)
+
+    @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
+    def compile(self) -> Any:
+        """Write the function, from the module's own."""
         self.live.found_again(self.name)
         self.function = self.live.compiled(self.name)
-        self.__wrapped__ = MethodType(self.function, self.owner)
         return self.function
 
     def __reduce__(self) -> Any:
         return Method, (self.live, self.name)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Method:
-        import copy
-
         made = Method.__new__(Method)
         memo[id(self)] = made
-        made.name, made.function = self.name, None
+        made.name, made.function = self.name, self.function
         made.live = copy.deepcopy(self.live, memo)
         made.owner = copy.deepcopy(self.owner, memo)
         return made

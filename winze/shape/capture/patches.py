@@ -99,7 +99,7 @@ def _call(original: Callable[..., Any]) -> Callable[..., Any]:
         recorder = _active()
         if recorder is None:
             return original(module, *args, **kwargs)
-        return recorder.call_module(module, type(module).forward, args, kwargs)
+        return recorder.call_module(module, args, kwargs)
 
     return call
 

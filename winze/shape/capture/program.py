@@ -1,145 +1,324 @@
-"""The rewritten forward of one foreign module: the same computation, with its residual sums handed to rules."""
+"""A forward cut into shortcuts and branches that can be run apart: on some rows, with frozen weights, or not at all.
+
+Most rules run in the network's live forward. A rule with `needs = "program"` gets this instead: the forward as a
+graph, cut at its sums. A graph holds tensor operations only, so a program is used where it has been held against the
+live forward and found to be the same, and for calls like those that it was made from; else it is refused.
+"""
 
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 from torch._compile import _disable_dynamo
 from torch.utils import _pytree as pytree
 
-from winze.depth import Place
+from winze.modes import unchanged
 from winze.shape.branch import Branch
-from winze.shape.junction import Junction
-from winze.shape.junction import Moment
-from winze.shape.rule import Rule
-from winze.shape.capture.split import Cut, Part, Plan
-from winze.shape.rules.standard import Standard
+from winze.shape.capture.live import CaptureError, ForeignJunction, live_of
+from winze.shape.capture.split import Cut, Part, Plan, split
+from winze.shape.capture.survey import Record, read_forward, where
 from winze.shape.capture.traced import PLAIN
 
 Key = tuple[Any, ...]
 
 
-class CapturedJunction(Junction):
-    """A junction inside a forward that somebody else wrote: the `i`-th residual sum of its holder."""
-
-    def __init__(self, holder: nn.Module, i: int, place: Place, kind: str, holds: str) -> None:
-        nn.Module.__init__(self)
-        # Past nn.Module's __setattr__: the holder owns the junction, not the other way round.
-        object.__setattr__(self, "holder", holder)
-        self.holder: nn.Module
-        self.i, self._kind, self._holds = i, kind, holds
-        self.place = self.seat = place
-        self.rule: Rule = Standard()
-        self.moment = Moment()
-
-    @property
-    def kind(self) -> str:
-        return self._kind
-
-    @property
-    def holds(self) -> str:
-        return self._holds
-
-    def forward(self, *args: Any, **kwargs: Any) -> Tensor:
-        raise RuntimeError(f"junction {self.place.name!r} is part of its network's forward and is not called itself")
-
-    def run(self, cut: Cut, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
-        """The sum at this junction, with whatever else the branch hands on."""
-        holder = self.holder
-        part = cut.branch
-        branch = Branch(
-            partial(part.run, holder),
-            branch_inputs,
-            part.scales,
-            partial(_owned, holder, part),
-            self.moment,
-            training=holder.training,
-            gate=holder._modules.get(gate_name(self.i)),
-            sides=part.sides,
-            apart=part.apart and apart,
-            first=cut.branch_first,
-        )
-        result = self.join(partial(cut.shortcut.run, holder, *shortcut_inputs), branch)
-        if cut.overwritten and not self.rule.fresh:
-            result = result.clone()
-        if not part.sides:
-            return result
-        if not branch.sides:
-            with torch.no_grad():
-                branch()
-        return result, *branch.sides
-
-
-class Capture:
+class Program:
     """Stands in for a module's forward: picks the plan that fits the call, and makes one where none does.
 
     `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes told them; `numbers`
-    those that the forward read off shapes and that were the same for both.
+    those that the forward read off shapes and that were the same for both. Where no plan can be made, `live` runs
+    instead if every rule here can do without.
     """
 
     def __init__(
         self,
         holder: nn.Module,
-        junctions: list[CapturedJunction],
+        junctions: list[ForeignJunction],
         scales: dict[str, int],
         numbers: dict[str, Any] | None,
-        make: Callable[..., Plan],
     ) -> None:
-        self.holder, self.junctions, self.scales, self.numbers, self.make = holder, junctions, scales, numbers, make
-        self.plans: dict[Key, Plan] = {}
+        self.holder, self.junctions, self.scales, self.numbers = holder, junctions, scales, numbers
+        self.plans: dict[Key, Plan | None] = {}
         self.by_shape: set[Key] = set()
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Capture:
+    def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         holder, junctions = copy.deepcopy((self.holder, self.junctions), memo)
-        copied = Capture(holder, junctions, self.scales, self.numbers, self.make)
+        copied = Program(holder, junctions, self.scales, self.numbers)
         copied.plans, copied.by_shape = dict(self.plans), set(self.by_shape)
         return copied
 
     def __reduce__(self) -> Any:
-        return Capture, (self.holder, self.junctions, self.scales, self.numbers, self.make)
+        return Program, (self.holder, self.junctions, self.scales, self.numbers)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
         key, tensors = signature(self.holder, args, kwargs)
         if key in self.by_shape:
             key = with_shapes(key, tensors)
-        plan = self.plans.get(key)
+        plan = self.plans[key] if key in self.plans else self._capture(args, kwargs)
         if plan is None:
-            plan = self._capture(args, kwargs)
+            return self.live(*args, **kwargs)
 
         def join(i: int, shortcut_inputs: Any, branch_inputs: Any) -> Any:
-            return self.junctions[i].run(plan.cuts[i], plan.apart, shortcut_inputs, branch_inputs)
+            return _run(self.junctions[i], plan.cuts[i], plan.apart, shortcut_inputs, branch_inputs)
 
         return plan.run(self.holder, join, plan.constants, *tensors)
 
-    @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
-    def _capture(self, args: Any, kwargs: Any) -> Plan:
-        return self.add(args, kwargs, self.make(self, args, kwargs))
+    def live(self, *args: Any, **kwargs: Any) -> Any:
+        """The holder's own forward, with those rules at its sums that need no program."""
+        live = live_of(self.holder)
+        assert live is not None
+        return live.forward(*args, **kwargs)
 
-    def add(self, args: Any, kwargs: Any, plan: Plan) -> Plan:
-        """Keep a plan for calls like this one."""
+    @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
+    def _capture(self, args: Any, kwargs: Any) -> Plan | None:
+        try:
+            return self.add(args, kwargs, self._made(args, kwargs))
+        except CaptureError:
+            if not all(junction.rule.optional for junction in self.junctions):
+                raise
+            return self.add(args, kwargs, None)
+
+    def _made(self, args: Any, kwargs: Any) -> Plan:
+        """Read the holder anew, on copies, for a call that none of the plans fits."""
+        holder = self.holder
+        args, kwargs = copied(args, kwargs)
+        with unchanged(holder), torch.no_grad():
+            try:
+                record, _ = read_forward(holder, own_forward(holder), args, kwargs)
+            except Exception as error:
+                raise CaptureError(f"{where(holder)} cannot be read when called like this: {error}") from error
+        check_sums(holder, record, self.junctions)
+        stream = record.sums[0].stream
+        scale = self.scales.get(stream.name) or 1
+        batch_free = not record.bound or record.bound == self.numbers
+        batch = stream.meta["shape"][0] // scale or 1
+        return plan_of(holder, record, self.scales, batch, batch_free, self.junctions)
+
+    def add(self, args: Any, kwargs: Any, plan: Plan | None) -> Plan | None:
+        """Keep a plan for calls like this one; None: the live forward runs."""
         key, tensors = signature(self.holder, args, kwargs)
-        if plan.bound:
+        if plan is None or plan.bound:
             self.by_shape.add(key)
             key = with_shapes(key, tensors)
         self.plans[key] = plan
         return plan
 
 
+def make_program(
+    holder: nn.Module, junctions: list[ForeignJunction], evaluating: Record, training: Record | None, batch: int
+) -> Program:
+    """The program of a module from how it was called in both modes; a CaptureError where it cannot be one."""
+    check_sums(holder, evaluating, junctions)
+    matching = training is not None and len(training.sums) == len(evaluating.sums)
+    scales = scales_between(evaluating, batch, training, batch + 1) if training is not None and matching else {}
+    batch_free = training is not None and evaluating.bound == training.bound
+    program = Program(holder, junctions, scales, evaluating.bound if batch_free else None)
+    modes = [(False, evaluating, batch)]
+    if training is not None and matching:
+        check_sums(holder, training, junctions)
+        modes.append((True, training, batch + 1))
+    before = holder.training
+    try:
+        for holder.training, record, size in modes:
+            program.add(*record.arguments, plan_of(holder, record, scales, size, batch_free, junctions))
+    finally:
+        holder.training = before
+    return program
+
+
+def check_sums(holder: nn.Module, record: Record, junctions: list[ForeignJunction]) -> None:
+    """Raise unless the graph that was read shows the junctions that the live run showed."""
+    if record.reason:
+        raise CaptureError(f"{where(holder)} cannot be cut into shortcut and branch: {record.reason}")
+    if len(record.sums) != len(junctions):
+        raise CaptureError(
+            f"{where(holder)} cannot be cut into shortcut and branch: its graph shows {len(record.sums)} sums, "
+            f"its forward makes {len(junctions)}"
+        )
+
+
+def scales_between(one: Record, batch_one: int, two: Record, batch_two: int) -> dict[str, int]:
+    """Rows per sample of each tensor: the k for which its first axis is k x batch at both batch sizes, else 0."""
+    found = {}
+    for name, shape in one.shapes.items():
+        other = two.shapes.get(name)
+        if not shape or not other:
+            continue
+        scale = shape[0] // batch_one
+        found[name] = scale if (scale * batch_one, scale * batch_two) == (shape[0], other[0]) else 0
+    return found
+
+
+def plan_of(
+    holder: nn.Module,
+    record: Record,
+    scales: dict[str, int],
+    batch: int,
+    batch_free: bool,
+    junctions: list[ForeignJunction],
+) -> Plan:
+    """Cut a record at its sums; tensors whose name the two batch sizes did not show are told by their first axis."""
+    if record.contexts:
+        raise CaptureError(
+            f"{where(holder)} has {', '.join(sorted(record.contexts))} in a forward that holds a junction: "
+            "write the sum with a native winze.Junction"
+        )
+    objects = [
+        n for n in record.graph.nodes if n.op == "placeholder" and n.name != "constants" and not n.meta["tensor"]
+    ]
+    if objects:
+        raise CaptureError(
+            f"{where(holder)} is handed an object (a cache, say) that its branch may change: it cannot be cut into "
+            "shortcut and branch"
+        )
+    for node in record.graph.nodes:
+        if node.meta.get("tensor"):
+            node.meta["scale"] = scales[node.name] if node.name in scales else _guess(node, batch)
+    for residual, junction in zip(record.sums, junctions, strict=True):
+        if junction.axis or not junction.scale:
+            residual.stream.meta["scale"] = junction.scale
+    plan = split(record.graph, record.sums, record.constants, bound=bool(record.bound), apart=batch_free)
+    verify(holder, plan, record)
+    return plan
+
+
+def verify(holder: nn.Module, plan: Plan, record: Record) -> None:
+    """Raise where a plan, with plain sums, is not what the live forward is: results, draws, state and gradients."""
+
+    def plainly(*args: Any, **kwargs: Any) -> Any:
+        _, tensors = signature(holder, args, kwargs)
+        return plan.run(holder, lambda i, s, b: _plain_sum(holder, plan.cuts[i], s, b), plan.constants, *tensors)
+
+    own = own_forward(holder)
+    for seed in (1, 2):
+        try:
+            expected, got = (_outcome(holder, run, record.arguments, seed) for run in (own, plainly))
+        except Exception as error:
+            raise CaptureError(f"{where(holder)} cannot be cut into shortcut and branch: {error}") from error
+        for what, one, two in zip(("result", "gradients", "draws", "state"), expected, got, strict=True):
+            if not _alike(one, two):
+                raise CaptureError(
+                    f"{where(holder)} cannot be cut into shortcut and branch: the {what} of the parts differ from the "
+                    "live forward's (side effects, a custom gradient, randomness or changes in place)"
+                )
+
+
+def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: int) -> tuple[Any, ...]:
+    args, kwargs = copied(*arguments)
+    leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+    floats = [t.requires_grad_() for t in leaves if t.is_floating_point()]
+    parameters = [p for p in holder.parameters() if p.requires_grad]
+    inputs = [t.clone() for t in floats]
+    moved = {id(a): b for a, b in zip(floats, inputs, strict=True)}
+    args, kwargs = pytree.tree_map(lambda leaf: moved.get(id(leaf), leaf), (args, kwargs))
+    with unchanged(holder), torch.enable_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.manual_seed(seed)
+        result = run(*args, **kwargs)
+        outputs = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
+        used = [t for t in outputs if t.requires_grad]
+        wanted = [*floats, *parameters]
+        total = sum(((t.float() * torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t)).sum() for t in used))
+        gradients = torch.autograd.grad(total, wanted, allow_unused=True) if used and wanted else ()
+        drawn = torch.get_rng_state()
+        state = [b.clone() for b in holder.buffers()]
+        left = [t.detach().clone() for t in inputs]
+        kinds = pytree.tree_structure(result)
+    return [t.detach() for t in outputs] + [kinds], gradients, drawn, (state, left, _kinds(holder))
+
+
+def _kinds(holder: nn.Module) -> list[Any]:
+    """What hangs on a module besides tensors, as far as it can be compared."""
+    return [(k, len(v) if isinstance(v, list | dict | set) else v) for k, v in vars(holder).items() if _is_told(k, v)]
+
+
+def _is_told(name: str, value: Any) -> bool:
+    return not name.startswith("_") and name != "forward" and isinstance(value, (*PLAIN, list, dict, set))
+
+
+def _alike(one: Any, two: Any) -> bool:
+    """Equal, but for the rounding of gradients that are summed in another order."""
+    if isinstance(one, Tensor) and isinstance(two, Tensor):
+        if one.shape != two.shape or one.dtype != two.dtype:
+            return False
+        if not one.is_floating_point():
+            return torch.equal(one, two)
+        scale = max(1e-12, float(one.detach().abs().max())) if one.numel() else 1.0
+        tolerance = 1e-3 if one.dtype in (torch.float16, torch.bfloat16) else 1e-5
+        return bool(torch.allclose(one, two, rtol=0, atol=tolerance * scale, equal_nan=True))
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(_alike(a, b) for a, b in zip(one, two, strict=True))
+    return bool(one == two)
+
+
+def _plain_sum(holder: nn.Module, cut: Cut, shortcut_inputs: Any, branch_inputs: Any) -> Any:
+    shortcut = cut.shortcut.run(holder, *shortcut_inputs)
+    result = cut.branch.run(holder, *branch_inputs)
+    value, *sides = result if cut.branch.sides else (result,)
+    total = value + shortcut if cut.branch_first else shortcut + value
+    return (total, *sides) if cut.branch.sides else total
+
+
+def _run(junction: ForeignJunction, cut: Cut, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
+    """The sum at a junction, with whatever else the branch hands on."""
+    holder, part = junction.holder, cut.branch
+    branch = Branch(
+        partial(part.run, holder),
+        branch_inputs,
+        part.scales,
+        partial(_owned, holder, part),
+        junction.moment,
+        training=holder.training,
+        gate=holder._modules.get(junction.gate_name),
+        sides=part.sides,
+        apart=part.apart and apart and junction.apart,
+        first=cut.branch_first,
+        axis=junction.axis,
+        keeper=holder,
+    )
+    result = junction.join(partial(cut.shortcut.run, holder, *shortcut_inputs), branch)
+    if cut.overwritten and not junction.rule.fresh:
+        result = result.clone()
+    if not part.sides:
+        return result
+    if not branch.sides:
+        with torch.no_grad():
+            branch()
+    return result, *branch.sides
+
+
+def own_forward(holder: nn.Module) -> Callable[..., Any]:
+    """The forward that a module has without rules of ours."""
+    live = live_of(holder)
+    return holder.forward if live is None else live.own_forward()
+
+
+def program_of(module: nn.Module) -> Program | None:
+    """The program that stands in for a module's forward, if one does."""
+    owner = getattr(vars(module).get("forward"), "__self__", None)
+    return owner if isinstance(owner, Program) else None
+
+
 def signature(holder: nn.Module, args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
-    """What a plan is made for (mode, plain arguments, kinds of tensors), and the tensors of a call."""
+    """What a plan is made for (mode, the module's plain attributes and arguments, kinds of tensors), and the tensors."""
+    told = tuple((k, v) for k, v in vars(holder).items() if isinstance(v, PLAIN) and k not in _ALWAYS)
     if not kwargs and all(type(a) is Tensor for a in args):
-        return (holder.training, args[0].device if args else None, *(a.ndim for a in args)), list(args)
+        return (holder.training, told, args[0].device if args else None, *(a.ndim for a in args)), list(args)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if not isinstance(leaf, PLAIN)]
     device = next((t.device for t in tensors if isinstance(t, Tensor)), None)
     kinds = tuple(leaf if isinstance(leaf, PLAIN) else ("*", getattr(leaf, "ndim", type(leaf))) for leaf in leaves)
-    return (holder.training, device, spec, kinds), tensors
+    return (holder.training, told, device, spec, kinds), tensors
+
+
+_ALWAYS = frozenset(vars(nn.Module()))
 
 
 def with_shapes(key: Key, tensors: list[Any]) -> Key:
@@ -147,12 +326,21 @@ def with_shapes(key: Key, tensors: list[Any]) -> Key:
     return (*key, tuple((t.shape, t.dtype) if isinstance(t, Tensor) else type(t) for t in tensors))
 
 
+def copied(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments that may be used up: tensors without their history, and copies of whatever else they hold."""
+    try:
+        leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        return copy.deepcopy((args, kwargs), {id(t): t.detach().clone() for t in leaves})
+    except Exception as error:
+        raise CaptureError(f"an argument cannot be copied: {error}") from error
+
+
+def _guess(node: fx.Node, batch: int) -> int:
+    shape = node.meta["shape"]
+    return shape[0] // batch if shape and shape[0] % batch == 0 else 0
+
+
 def _owned(holder: nn.Module, part: Part) -> tuple[list[nn.Module], list[tuple[nn.Module, str]]]:
     """The modules of a part, and the parameters it reads directly, as owner and name."""
     loose = [name.rpartition(".") for name in part.parameters]
     return [holder.get_submodule(name) for name in part.modules], [(holder.get_submodule(o), n) for o, _, n in loose]
-
-
-def gate_name(i: int) -> str:
-    """Under which name a junction's learned gate hangs on the holder."""
-    return "highway" if i == 0 else f"highway_{i}"

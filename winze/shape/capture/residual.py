@@ -123,7 +123,7 @@ class Reading:
     def _terms(self, node: fx.Node, inner: set[fx.Node]) -> Iterator[fx.Node]:
         """The operands, where a sum that is used for nothing else than this sum counts by its own operands."""
         for term in operands(node):
-            if is_sum(term) and len(term.users) == 1:
+            if is_sum(term) and len(term.users) == 1 and not _is_spoilt(term):
                 inner.add(term)
                 yield from self._terms(term, inner)
             else:
@@ -276,11 +276,19 @@ def is_sum(node: fx.Node) -> bool:
     return shapes == {node.meta.get("shape")} and node.meta["shape"] is not None
 
 
+def _is_spoilt(node: fx.Node) -> bool:
+    """Whether an operand of a sum is changed in place afterwards, so that its terms are not at hand any more."""
+    later = (user for term in operands(node) for user in term.users if user is not node)
+    return any(user.meta["operation"].overwrites for user in later if "operation" in user.meta)
+
+
 def is_fused(node: fx.Node) -> bool:
     """A sum that is part of a larger operation, in which no rule can stand."""
     if _name(node) in FUSED:
         return True
-    return _name(node) == "stack" and any(_name(user) in REDUCING for user in node.users)
+    shapes = {term.meta["shape"] for term in operands(node)}
+    reduced = (user.meta.get("shape") in shapes for user in node.users if _name(user) in REDUCING)
+    return _name(node) == "stack" and any(reduced)
 
 
 def data_inputs(node: fx.Node) -> list[fx.Node]:

@@ -94,8 +94,7 @@ def rebuilt(function: Any, code: CodeType, replace: Callable[[FunctionType], Fun
 
 def joined(function: FunctionType, spots: list[Spot], me: str, join: Any, call: Any) -> FunctionType:
     """The same function, with each sum handed to `join(module, number, key, operator, terms, in place)`."""
-    tree, definition = definition_of(function.__code__)
-    edited = _Joins(spots, me).edit(copy.deepcopy(definition))
+    edited = _Joins(spots, me).edit(copy.deepcopy(definition_of(function.__code__)))
     names = {JOIN: join, CALL: call}
     free = function.__code__.co_freevars
     code = _compiled(edited, function, (*free, *names))
@@ -105,24 +104,28 @@ def joined(function: FunctionType, spots: list[Spot], me: str, join: Any, call: 
         code, function.__globals__, function.__name__, function.__defaults__, tuple(cells[n] for n in code.co_freevars)
     )
     made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-    made.__annotations__, made.__module__, made.__doc__ = function.__annotations__, function.__module__, function.__doc__
+    made.__annotations__, made.__module__, made.__doc__ = (
+        function.__annotations__,
+        function.__module__,
+        function.__doc__,
+    )
     made.__wrapped__ = function  # type: ignore[attr-defined]
     return made
 
 
 def check(anchored: Anchor, spots: list[Spot]) -> None:
     """Raise where a sum is written in a way that cannot be handed to a rule."""
-    _, definition = definition_of(anchored.code)
-    _Joins(spots, anchored.me).edit(copy.deepcopy(definition))
+    _Joins(spots, anchored.me).edit(copy.deepcopy(definition_of(anchored.code)))
 
 
+@functools.lru_cache(maxsize=512)
 def fingerprint(code: CodeType) -> str:
     """A short hash of a function's source, so that a stored network is not joined at the wrong lines."""
-    _, definition = definition_of(code)
-    return hashlib.sha256(ast.dump(definition, include_attributes=False).encode()).hexdigest()[:16]
+    return hashlib.sha256(ast.dump(definition_of(code), include_attributes=False).encode()).hexdigest()[:16]
 
 
-def definition_of(code: CodeType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
+@functools.lru_cache(maxsize=512)
+def definition_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of a function, with positions as in its file."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
@@ -136,11 +139,11 @@ def definition_of(code: CodeType) -> tuple[ast.Module, ast.FunctionDef | ast.Lam
         if isinstance(node, ast.Lambda):
             inside = all(_within(p, node) for p in starts) and code.co_name == "<lambda>"
             if inside and node.lineno == code.co_firstlineno and [a.arg for a in node.args.args] == _arguments(code):
-                return tree, node
+                return node
         elif isinstance(node, ast.FunctionDef):
             first = min((d.lineno for d in node.decorator_list), default=node.lineno)
             if node.name == code.co_name and first == code.co_firstlineno:
-                return tree, node
+                return node
     raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not what runs")
 
 

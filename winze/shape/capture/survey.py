@@ -1,4 +1,4 @@
-"""Run a network once on an example and read the forward of every module in it, each by itself."""
+"""Run a network once on an example and write the forward of some of its modules down as graphs, each by itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import torch
 from torch import fx, nn
 
-from winze.shape.capture.program import Capture
+from winze.modes import unchanged
 from winze.shape.capture.example import Example
-from winze.shape.junction import Junction
 from winze.shape.capture.residual import Reading, Sum
-from winze.shape.capture.trace import Recorder, UntraceableError, next_tick, where_it_failed
+from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
+from winze.shape.junction import Junction
 
 
 @dataclass
@@ -27,8 +27,6 @@ class Record:
     bound: dict[str, Any] = field(default_factory=dict)
     arguments: tuple[Any, Any] = ((), {})
     contexts: set[str] = field(default_factory=set)
-    open_sums: bool = False
-    inlined: list[nn.Module] = field(default_factory=list)
     reason: str = ""
 
     @property
@@ -39,47 +37,28 @@ class Record:
 
 @dataclass
 class Survey:
-    """What one run showed: a record for each module; when each native junction was called, and its sum's shape."""
+    """What one run showed: a record for each module."""
 
     records: dict[nn.Module, Record] = field(default_factory=dict)
-    natives: dict[Junction, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
 
 
-def survey(net: nn.Module, example: Example, training: bool) -> Survey:
-    """Run the network in the given mode and read it; afterwards its buffers, modes and random state are as before."""
+def survey(net: nn.Module, example: Example, training: bool, only: set[nn.Module] | None = None) -> Survey:
+    """Run the network in the given mode and read its modules, or some of them; afterwards it is as before."""
+    from winze.shape.capture.search import plain
+
     result = Survey()
-    with at_rest(net, training), torch.no_grad(), _read(net, result):
-        net(*example.args, **example.kwargs)
+    args, kwargs = example.copied()
+    with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
+        net(*args, **kwargs)
     return result
 
 
-def read_forward(
-    module: nn.Module, args: Any, kwargs: Any, inline: Callable[[nn.Module], bool] = lambda module: False
-) -> tuple[Record, Any]:
+def read_forward(module: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Record, Any]:
     """Run one module's own forward and read it; the record, and the result of the run."""
-    forward = own_forward(module)
-    recorder = Recorder(module, inline)
+    recorder = Recorder(module)
     result = recorder.record(forward, args, kwargs)
-    reading = Reading(recorder.graph, module)
-    record = Record(
-        recorder.graph,
-        reading.sums,
-        recorder.constants,
-        recorder.bound,
-        (args, kwargs),
-        recorder.contexts,
-        reading.open_sums,
-        recorder.inlined,
-    )
-    return record, result
-
-
-def inlined(module: nn.Module, args: Any, kwargs: Any) -> Callable[[nn.Module], bool]:
-    """Which children of a module have to be read as part of it, since they add two streams that it hands in."""
-    result = Survey()
-    with _read(module, result):
-        module.forward(*args, **kwargs)
-    return lambda child: child in result.records[module].inlined
+    sums = Reading(recorder.graph, module).sums
+    return Record(recorder.graph, sums, recorder.constants, recorder.bound, (args, kwargs), recorder.contexts), result
 
 
 def where(module: nn.Module) -> str:
@@ -89,67 +68,20 @@ def where(module: nn.Module) -> str:
     return f"{type(module).__name__}{at}"
 
 
-def own_forward(module: nn.Module) -> Callable[..., Any]:
-    """The forward that the module had before any of ours."""
-    installed = vars(module).get("forward")
-    if installed is None or isinstance(getattr(installed, "__self__", None), Capture):
-        return type(module).forward.__get__(module)
-    return getattr(installed, "winze_original", installed)
-
-
 @contextmanager
-def at_rest(net: nn.Module, training: bool) -> Iterator[None]:
-    """Whatever happens inside, the network's buffers and modes and the random state are put back."""
-    modes = [(module, module.training) for module in net.modules()]
-    buffers = [(buffer, buffer.clone()) for buffer in net.buffers()]
-    devices = {p.device.index for p in net.parameters() if p.device.type == "cuda"}
-    with torch.random.fork_rng(devices=list(devices)):
-        net.train(training)
-        try:
-            yield
-        finally:
-            for module, mode in modes:
-                module.training = mode
-            with torch.no_grad():
-                for buffer, saved in buffers:
-                    buffer.copy_(saved)
-
-
-@contextmanager
-def _read(net: nn.Module, result: Survey) -> Iterator[None]:
+def _read(net: nn.Module, result: Survey, only: set[nn.Module] | None) -> Iterator[None]:
     before: dict[nn.Module, Any] = {}
-    handles = []
     for module in net.modules():
-        if isinstance(module, Junction):
-            handles.append(module.register_forward_pre_hook(_notice(result)))
-            handles.append(module.register_forward_hook(_measure(result)))
-        elif _may_hold_sums(module):
+        if module in only if only is not None else _is_readable(module):
             before[module] = vars(module).get("forward")
-            vars(module)["forward"] = _reader(module, own_forward(module), result)
+            vars(module)["forward"] = _reader(module, module.forward, result)
     try:
         yield
     finally:
-        for handle in handles:
-            handle.remove()
         for module, forward in before.items():
             del vars(module)["forward"]
             if forward is not None:
                 vars(module)["forward"] = forward
-
-
-def _notice(result: Survey) -> Any:
-    def hook(junction: Junction, args: Any) -> None:
-        if junction not in result.natives:
-            result.natives[junction] = next_tick(), ()
-
-    return hook
-
-
-def _measure(result: Survey) -> Any:
-    def hook(junction: Junction, args: Any, output: Any) -> None:
-        result.natives[junction] = result.natives[junction][0], tuple(output.shape)
-
-    return hook
 
 
 def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> Callable[..., Any]:
@@ -160,7 +92,7 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
             return original(*args, **kwargs)
         result.records[module] = Record()
         try:
-            record, output = _read_once(module, args, kwargs, result)
+            record, output = read_forward(module, original, args, kwargs)
         except Exception as error:
             at = where_it_failed(error, original)
             reason = str(error) if isinstance(error, UntraceableError) else f"{type(error).__name__}: {error}"
@@ -169,33 +101,12 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
         result.records[module] = record
         return output
 
-    forward.winze_original = original  # type: ignore[attr-defined]
     return forward
 
 
-def _read_once(module: nn.Module, args: Any, kwargs: Any, result: Survey) -> tuple[Record, Any]:
-    """Read a module with those children inlined that add two streams it hands in, where that shows a new sum."""
-
-    def inline(child: nn.Module) -> bool:
-        return child in result.records and result.records[child].open_sums
-
-    record, output = read_forward(module, args, kwargs, inline)
-    if not record.inlined:
-        return record, output
-    known = sum(len(result.records[child].sums) for child in record.inlined)
-    if sum(found.node.meta["inlined"] for found in record.sums) > known:
-        for child in record.inlined:
-            result.records[child].sums = []
-        return record, output
-    open_sums = record.open_sums
-    record, output = read_forward(module, args, kwargs)
-    record.open_sums = open_sums
-    return record, output
-
-
-def _may_hold_sums(module: nn.Module) -> bool:
+def _is_readable(module: nn.Module) -> bool:
     """Everything with parameters and a forward of its own; of torch's modules, the transformer layers."""
     if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
         return True
-    foreign = not type(module).__module__.startswith(("torch.nn.", "torch._dynamo", "torch.fx"))
-    return foreign and any(True for _ in module.parameters())
+    foreign = not type(module).__module__.startswith(("torch.nn.", "torch._dynamo", "torch.fx", "torch.jit"))
+    return foreign and not isinstance(module, Junction) and any(True for _ in module.parameters())

@@ -8,7 +8,6 @@ work: the real value is at hand. Whenever the code turns a size into a plain num
 
 from __future__ import annotations
 
-import itertools
 import operator
 import sys
 from collections.abc import Callable
@@ -23,13 +22,6 @@ from torch.utils import _pytree as pytree
 from winze.shape.capture.patches import pause, recording
 from winze.shape.capture.traced import PLAIN, Traced, plain, tensor_leaves, version
 
-_ticks = itertools.count()
-
-
-def next_tick() -> int:
-    """A number that grows with every recorded operation: the order of execution."""
-    return next(_ticks)
-
 
 class UntraceableError(Exception):
     """This forward does something that cannot be written down as a graph."""
@@ -40,12 +32,10 @@ class Recorder(TracerBase):
     """The graph of one call of one module, growing as the call goes on."""
 
     root: nn.Module
-    inline: Callable[[nn.Module], bool] = lambda module: False
     graph: fx.Graph = field(default_factory=fx.Graph)
     bound: dict[str, Any] = field(default_factory=dict)
     constants: list[Any] = field(default_factory=list)
     contexts: set[str] = field(default_factory=set)
-    inlined: list[nn.Module] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.module_stack: Any = None
@@ -54,7 +44,6 @@ class Recorder(TracerBase):
         self.node_name_to_scope: dict[str, Any] = {}
         self.paths = {id(module): name for name, module in self.root.named_modules()}
         self.tensors = _tensors_by_identity(self.root)
-        self.depth = 0
         self.constants_node = self.graph.placeholder("constants")
 
     def record(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -74,8 +63,6 @@ class Recorder(TracerBase):
         node.meta["tensor"] = isinstance(value, Tensor)
         node.meta["shape"] = tuple(value.shape) if isinstance(value, Tensor) else None
         node.meta["holds_tensors"] = isinstance(value, list | tuple | dict) and bool(tensor_leaves(value))
-        node.meta["tick"] = next_tick()
-        node.meta["inlined"] = self.depth > 0
         return Traced(node, self, value)
 
     def create_proxy(self, kind: str, target: Any, args: Any, kwargs: Any, *_: Any, **__: Any) -> Any:
@@ -127,27 +114,17 @@ class Recorder(TracerBase):
         else:
             node = self._constant(tensor)
         node.meta["tensor"], node.meta["shape"] = True, tuple(tensor.shape)
-        node.meta["inlined"] = self.depth > 0
         return node
 
     def _constant(self, value: Any) -> fx.Node:
         self.constants.append(value)
         return self.graph.call_function(operator.getitem, (self.constants_node, len(self.constants) - 1))
 
-    def call_module(self, module: nn.Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call_module(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         path = self.paths.get(id(module))
         if path is None:
             raise UntraceableError(f"it calls a {type(module).__name__} that is not one of its children")
-        result = self.create_proxy("call_module", path, args, kwargs)
-        if not self.inline(module):
-            return result
-        self.graph.erase_node(result.node)
-        self.inlined.append(module)
-        self.depth += 1
-        try:
-            return call(module, *args, **kwargs)
-        finally:
-            self.depth -= 1
+        return self.create_proxy("call_module", path, args, kwargs)
 
     def attribute(self, tensor: Tensor) -> Any:
         path = self.tensors.get(id(tensor))

@@ -26,7 +26,7 @@ class DecayedIdentity(Rule):
         check_share("alpha_min", self.alpha_min)
 
     def weight(self, place: Place) -> float:
-        """a_l: 1 at the first junction, alpha_min at the last; a junction alone has weight 1."""
+        """a_l: 1 at the first junction, alpha_min at the last, or at a junction alone."""
         return 1 - (1 - self.alpha_min) * place.depth
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:

@@ -48,6 +48,14 @@ class DropPath(Rule):
     def __post_init__(self) -> None:
         check_drop_settings(self)
 
+    @property
+    def needs(self) -> str:  # type: ignore[override]
+        return "values" if self.compute == "dense" else "program"
+
+    @property
+    def optional(self) -> bool:  # type: ignore[override]
+        return self.compute == "auto"
+
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
         rate = rate_at(self.rate, self.profile, place)
         if not branch.training or rate == 0:

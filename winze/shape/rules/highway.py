@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from winze.depth import Place
 from winze.shape.branch import Branch, Shortcut
-from winze.shape.rule import Rule
+from winze.shape.rule import Pointwise, Rule
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Highway(Rule):
 
     bias: float = 0.0
 
-    def gate(self, channels: int, pointwise: type[nn.Linear] | type[nn.Conv2d]) -> nn.Module:
-        layer = nn.Conv2d(channels, channels, 1) if pointwise is nn.Conv2d else nn.Linear(channels, channels)
+    def gate(self, channels: int, pointwise: Pointwise) -> nn.Module:
+        layer = nn.Linear(channels, channels) if pointwise is nn.Linear else pointwise(channels, channels, 1)
         nn.init.zeros_(layer.weight)
         nn.init.constant_(layer.bias, self.bias)  # type: ignore[arg-type]
         return layer

@@ -19,6 +19,8 @@ class NoShortcut(Rule):
     y = f(x)
     """
 
+    needs: ClassVar[str] = "program"
+    optional: ClassVar[bool] = True
     fresh: ClassVar[bool] = False
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:

@@ -42,6 +42,14 @@ class ResidualDropPath(Rule):
         check_drop_settings(self)
         check_choice("frozen", self.frozen, ("output", "weights"))
 
+    @property
+    def needs(self) -> str:  # type: ignore[override]
+        return "values" if self.compute == "dense" and self.frozen == "output" else "program"
+
+    @property
+    def optional(self) -> bool:  # type: ignore[override]
+        return self.compute == "auto" and self.frozen == "output"
+
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
         if not branch.training or rate_at(self.rate, self.profile, place) == 0:
             return branch.onto(shortcut(), branch())

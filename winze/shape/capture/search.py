@@ -1,0 +1,315 @@
+"""Run a network once, live, and list the residual sums in it: each with its place in the source, or why it has none."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any
+
+import torch
+from torch import fx, nn
+
+from winze.modes import unchanged
+from winze.shape.capture.dataflow import Call, Operation, Position, graph_of, recorded, tensors_in
+from winze.shape.capture.example import Example
+from winze.shape.capture.live import CALLS, live_of
+from winze.shape.capture.residual import Reading, Sum, operands
+from winze.shape.capture.source import Anchor, SourceError, Spot, anchor, check, definition_of
+from winze.shape.junction import Junction
+
+Identity = tuple[nn.Module, Position, Any]
+
+
+@dataclass(eq=False)
+class Found:
+    """One run of one residual sum: where it stands, and how its operands are its terms."""
+
+    sum: Sum
+    call: Call
+    operation: Operation
+    anchored: Anchor | None = None
+    key: tuple[Any, ...] | None = None
+    names: tuple[str, ...] = ()
+    inner: tuple[Position, ...] = ()
+    order: tuple[tuple[bool, int], ...] = ((False, 0), (False, 1))
+    reason: str = ""
+
+    @property
+    def holder(self) -> nn.Module:
+        """The module whose forward makes the sum."""
+        return self.call.module
+
+    @property
+    def position(self) -> Position:
+        """Where in its source."""
+        assert self.operation.site is not None
+        return self.operation.site.position
+
+    @property
+    def identity(self) -> Identity:
+        """What is the same whenever this sum runs."""
+        assert self.anchored is not None
+        return self.anchored.owner, self.position, self.key
+
+    @property
+    def root(self) -> nn.Module:
+        """The network that ran."""
+        return _root(self.call).module
+
+    @property
+    def overwritten(self) -> bool:
+        """Whether the result is changed in place afterwards."""
+        made = self.operation.outputs[0]
+        return any(made in later.overwrites for later in _root(self.call).inside())
+
+
+@dataclass
+class Search:
+    """What one run showed: residual sums in order, native junctions with tick and shape, and graphs of the holders."""
+
+    sums: list[Found] = field(default_factory=list)
+    natives: dict[Junction, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
+    graphs: dict[nn.Module, fx.Graph] = field(default_factory=dict)
+    hidden: list[Found] = field(default_factory=list)
+    scripted: list[nn.Module] = field(default_factory=list)
+
+
+def search(net: nn.Module, example: Example, training: bool) -> Search:
+    """Run the network in the given mode and look for its residual sums; afterwards it is as before."""
+    with plain(net):
+        return _search(net, example, training)
+
+
+def _search(net: nn.Module, example: Example, training: bool) -> Search:
+    try:
+        calls = _run(net, example, training, hooks=False)
+    except Exception:
+        calls = _run(net, example, training, hooks=True)  # some hooks are part of the network
+    members = set(net.modules())
+    result = Search()
+    openings: dict[Call, bool] = {}
+    for top in calls:
+        for call in reversed(list(top.calls())):
+            _read(call, members, result, openings)
+    result.sums.sort(key=lambda found: found.operation.tick)
+    return result
+
+
+def _run(net: nn.Module, example: Example, training: bool, hooks: bool) -> list[Call]:
+    args, kwargs = example.copied()
+    with (
+        unchanged(net, training=training),
+        nullcontext() if hooks else _without_hooks(net),
+        _eager(),
+        torch.no_grad(),
+        recorded(net, tensors_in((args, kwargs))) as flow,
+    ):
+        net(*args, **kwargs)
+    return flow.calls
+
+
+@contextmanager
+def plain(net: nn.Module) -> Iterator[None]:
+    """While open, every module runs its own functions, without rules of ours."""
+    ours = [live for live in (live_of(module) for module in net.modules()) if live is not None]
+    saved = [(live.owner, {n: vars(live.owner)[n] for n in live.originals if n in vars(live.owner)}) for live in ours]
+    for live in ours:
+        live.restore()
+    try:
+        yield
+    finally:
+        for owner, functions in saved:
+            vars(owner).update(functions)
+
+
+@contextmanager
+def _without_hooks(net: nn.Module) -> Iterator[None]:
+    """Hooks of others do not fire, but for those of torch itself, which make weights (weight_norm, pruning)."""
+    saved = []
+    for module in net.modules():
+        for hooks in (module._forward_hooks, module._forward_pre_hooks):
+            foreign = [i for i, h in hooks.items() if not type(h).__module__.startswith("torch.nn.utils")]
+            saved.append((hooks, dict(hooks)))
+            for number in foreign:
+                del hooks[number]
+    try:
+        yield
+    finally:
+        for hooks, before in saved:
+            hooks.clear()
+            hooks.update(before)
+
+
+@contextmanager
+def _eager() -> Iterator[None]:
+    """Compiled parts run as they are written; nothing is imported for networks that were never compiled."""
+    if "torch._dynamo" not in sys.modules:
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
+def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Call, bool]) -> None:
+    module = call.module
+    openings[call] = False
+    if isinstance(module, Junction):
+        made = call.outputs[0].shape if call.outputs else ()
+        if module not in result.natives or result.natives[module][0] > call.tick:
+            result.natives[module] = call.tick, made
+        return
+    if isinstance(module, torch.jit.ScriptModule):
+        if module not in result.scripted and _adds_in_script(module):
+            result.scripted.append(module)
+        return
+    children = [item for item in call.items if isinstance(item, Call)]
+    own = any(isinstance(item, Operation) and item.site is not None for item in call.items)
+    opened = [child for child in children if openings[child]]
+    if not own and not opened and module in result.graphs:
+        return
+    graph = graph_of(call, lambda child: openings[child])
+    reading = Reading(graph, module)
+    openings[call] = reading.open_sums
+    if opened:
+        known = [f for f in result.sums if any(_is_inside(f.call, child) for child in opened)]
+        if sum(found.node.meta["inlined"] for found in reading.sums) > len(known):
+            result.sums = [f for f in result.sums if f not in known]
+        else:
+            graph = graph_of(call)
+            reading = Reading(graph, module)
+    result.graphs.setdefault(module, graph)
+    found = [_found(residual, call, members) for residual in reading.sums]
+    _tell_apart([f for f in found if not f.reason])
+    _check_source([f for f in found if not f.reason])
+    result.sums.extend(found)
+    for residual in reading.fused:
+        result.hidden.append(Found(residual, call, residual.node.meta["operation"]))
+
+
+def _found(residual: Sum, call: Call, members: set[nn.Module]) -> Found:
+    operation: Operation = residual.node.meta["operation"]
+    found = Found(residual, call, operation)
+    try:
+        if operation.site is None:
+            raise SourceError("it is not made by Python code")
+        if "out" in operation.scalars:
+            raise SourceError("it is written with out=")
+        found.anchored = anchor(operation.site, members)
+        found.inner, found.order = _terms(found, found.anchored)
+    except SourceError as error:
+        found.reason = str(error)
+    return found
+
+
+def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[tuple[bool, int], ...]]:
+    """Positions of the sums inside a sum of several terms, and for each term which operand of which it is."""
+    node, terms = found.sum.node, found.sum.terms
+    if _is_call_of_sum(found, anchored):
+        return (), tuple((False, i) for i in range(len(terms)))
+    outer = operands(node)
+    if node.target in ("addcmul", "addcmul_"):
+        return (), ((False, 0), (False, 1))
+    if node.target == "rsub":
+        raise SourceError("it is written as a reversed difference")
+    inner: list[fx.Node] = [o for o in outer if o not in terms]
+    order = []
+    for term in terms:
+        if term in outer:
+            order.append((False, outer.index(term)))
+            continue
+        holding = next((i for i, one in enumerate(inner) if term in operands(one)), None)
+        if holding is None or inner[holding].target != "add":
+            raise SourceError("it adds up more terms than can be told apart")
+        order.append((True, 2 * holding + operands(inner[holding]).index(term)))
+    positions = []
+    for one in inner:
+        site = one.meta["operation"].site
+        if site is None or site.code is not found.operation.site.code:  # type: ignore[union-attr]
+            raise SourceError("its terms are added up in several functions")
+        positions.append(site.position)
+    return tuple(positions), tuple(order)
+
+
+def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
+    """Whether it is written `sum([...])`, which adds all terms at one place."""
+    node = _node_at(anchored.code, found.position)
+    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sum"
+
+
+def _node_at(code: CodeType, position: Position) -> Any:
+    definition = definition_of(code)
+    for node in ast.walk(definition):
+        if isinstance(node, ast.expr) and (
+            (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == position
+        ):
+            if isinstance(node, ast.Call):
+                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+                if name not in CALLS:
+                    raise SourceError(f"it is made by {ast.unparse(node.func)}()")
+            return node
+    return None
+
+
+def _tell_apart(found: list[Found]) -> None:
+    """Where one line of source makes several sums in one call, the names around it that tell them apart."""
+    groups: dict[Any, list[Found]] = {}
+    for one in found:
+        assert one.anchored is not None
+        groups.setdefault((one.anchored.owner, one.position), []).append(one)
+    for group in groups.values():
+        if len(group) == 1:
+            continue
+        frames = [_locals(one) for one in group]
+        names = [n for n in frames[0] if all(n in f for f in frames)]
+        alone = [n for n in names if len({_hashed(f[n]) for f in frames}) == len(frames)]
+        chosen = alone[:1] or names
+        keys = [tuple(f[n] for n in chosen) for f in frames]
+        if not chosen or len({tuple(map(_hashed, key)) for key in keys}) < len(keys):
+            for one in group:
+                one.reason = "one line makes several sums that nothing around it tells apart"
+            continue
+        for one, key in zip(group, keys, strict=True):
+            one.key, one.names = key, tuple(chosen)
+
+
+def _locals(found: Found) -> dict[str, Any]:
+    assert found.anchored is not None and found.operation.site is not None
+    return next(names for code, names in found.operation.site.frames if code is found.anchored.code)
+
+
+def _hashed(value: Any) -> Any:
+    return id(value) if isinstance(value, nn.Module) else value
+
+
+def _check_source(found: list[Found]) -> None:
+    """Mark the sums that are written in a way that cannot be handed to a rule."""
+    for one in found:
+        assert one.anchored is not None
+        try:
+            check(one.anchored, [Spot(one.position, 0, one.names, one.inner)])
+        except SourceError as error:
+            one.reason = str(error)
+
+
+def _is_inside(call: Call, outer: Call) -> bool:
+    current: Call | None = call
+    while current is not None:
+        if current is outer:
+            return True
+        current = current.outer
+    return False
+
+
+def _root(call: Call) -> Call:
+    while call.outer is not None:
+        call = call.outer
+    return call
+
+
+def _adds_in_script(module: torch.jit.ScriptModule) -> bool:
+    graph = str(getattr(module, "inlined_graph", ""))
+    return "aten::add" in graph and any(True for _ in module.parameters())
