@@ -1,16 +1,16 @@
 """Changes a network: junctions, the rules at them, and what steers the rules."""
 
 from winze.shape.alternation import Alternation
-from winze.shape.rules.decayed_identity import DecayedIdentity
-from winze.shape.rules.drop_path import DropPath
-from winze.shape.find import junctions
-from winze.shape.rules.highway import Highway
-from winze.shape.junction import Junction
-from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.capture.live import CaptureError
-from winze.shape.rules.residual_drop_path import ResidualDropPath
+from winze.shape.find import junctions
+from winze.shape.junction import Junction
 from winze.shape.rewire import rewire
 from winze.shape.rule import Rule
+from winze.shape.rules.decayed_identity import DecayedIdentity
+from winze.shape.rules.drop_path import DropPath
+from winze.shape.rules.highway import Highway
+from winze.shape.rules.no_shortcut import NoShortcut
+from winze.shape.rules.residual_drop_path import ResidualDropPath
 from winze.shape.rules.scaled import Scaled
 from winze.shape.rules.standard import Standard
 from winze.shape.temperature import Temperature

@@ -225,7 +225,7 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
         outputs = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
         used = [t for t in outputs if t.requires_grad]
         wanted = [*floats, *parameters]
-        total = sum(((t.float() * torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t)).sum() for t in used))
+        total = sum((t.float() * torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t)).sum() for t in used)
         gradients = torch.autograd.grad(total, wanted, allow_unused=True) if used and wanted else ()
         drawn = torch.get_rng_state()
         state = [b.clone() for b in holder.buffers()]

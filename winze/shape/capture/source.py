@@ -182,7 +182,7 @@ class _Joins(ast.NodeTransformer):
             raise SourceError(f"line {missing[0][0]} makes its sum in a way that no rule can take over")
         return made
 
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:  # noqa: N802
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         at, kind = _at(node), OPERATORS.get(type(node.op))
         if kind is None or (at not in self.spots and at not in self.inner):
             return self.generic_visit(node)  # type: ignore[return-value]
@@ -192,7 +192,7 @@ class _Joins(ast.NodeTransformer):
             return ast.copy_location(ast.BinOp(left, node.op, right), node)
         return self._join(node, kind, [self.visit(node.left), self.visit(node.right)], False)
 
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:  # noqa: N802
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
         at, kind = _at(node), OPERATORS.get(type(node.op))
         if kind is None or at not in self.spots:
             return self.generic_visit(node)  # type: ignore[return-value]
@@ -202,7 +202,7 @@ class _Joins(ast.NodeTransformer):
         value = self._join(node, kind, [target, self.visit(node.value)], True)
         return ast.copy_location(ast.Assign([node.target], value), node)
 
-    def visit_Call(self, node: ast.Call) -> ast.expr:  # noqa: N802
+    def visit_Call(self, node: ast.Call) -> ast.expr:
         at = _at(node)
         if at not in self.spots and at not in self.inner:
             return self.generic_visit(node)  # type: ignore[return-value]

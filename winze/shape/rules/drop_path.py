@@ -10,6 +10,7 @@ from torch import Tensor
 
 from winze.depth import Place
 from winze.shape.branch import Branch, Shortcut
+from winze.shape.rule import Rule, check_choice, check_share, weighted
 from winze.shape.rules.masks import (
     COMPUTES,
     DRAWS,
@@ -23,7 +24,6 @@ from winze.shape.rules.masks import (
     shapes_are_fixed,
     skip,
 )
-from winze.shape.rule import Rule, check_choice, check_share, weighted
 
 
 @dataclass(frozen=True)

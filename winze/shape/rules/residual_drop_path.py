@@ -10,10 +10,10 @@ from torch import Tensor
 
 from winze.depth import Place
 from winze.shape.branch import Branch, Shortcut
-from winze.shape.rules.drop_path import check_drop_settings
 from winze.shape.rowwise.gradients import with_gradient_where, with_zero_gradients, without_graph
-from winze.shape.rules.masks import on_rows, rate_at, runs_rows, shapes_are_fixed, skip
 from winze.shape.rule import Rule, check_choice
+from winze.shape.rules.drop_path import check_drop_settings
+from winze.shape.rules.masks import on_rows, rate_at, runs_rows, shapes_are_fixed, skip
 
 
 @dataclass(frozen=True)
