@@ -125,6 +125,8 @@ def scan(
             ood=list(others),
             places=[spot.place.name for spot in spots],
             layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
+            outputs=[spot.output for spot in spots],
+            labels=None if test_feed.kept is None else test_feed.kept.tolist(),
             pool=pool,
             probe=probe,
             measures=sorted(wanted),
@@ -218,6 +220,9 @@ class Scanner:
             correct += result.correct
         if correct:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
+        assert labels is not None
+        largest = float(labels.bincount().max()) / len(labels)
+        self.readings.conventions.setdefault("chance", {})[name] = largest
 
     def _room(self, what: str, group: Sequence[int] | None = None) -> AbstractContextManager[None]:
         """Tell of memory that runs out at some places with the widest of them."""
