@@ -17,8 +17,8 @@ NAN = float("nan")
 def test_the_summary_says_what_the_readings_hold() -> None:
     assert summary(scan()) == [
         "Extractor: layers 1-8 of 19 (95 % interval 8-8), tunnel: 9-19.",
-        "The probe at layer 8, `features.22`, reaches 97.2 %; it is the first to reach 95 % of the network's own accuracy, "
-        "98.2 %.",
+        "The probe at layer 8, `features.22`, reaches 97.2 %; it is the first to reach 95 % of the network's own "
+        "accuracy, 98.2 %.",
         "For `textures` take layer 7, `features.19` (+10 points over the last layer).",
         "Cut after layer 8: 99 % of the accuracy, 2.3x faster, 42 % of the parameters, 42 % of the FLOPs.",
     ]

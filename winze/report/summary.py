@@ -92,7 +92,7 @@ def _others(readings: Readings) -> list[str]:
 
 
 def _cut(readings: Readings, found: facts.Entrance, start: Place) -> list[str]:
-    spot, tunnel = facts.places(readings).index(start), found.tunnel
+    spot = facts.places(readings).index(start)
     seconds, parameters, flops = (
         float(facts.column(readings, f"cut_{cost}")[spot]) / facts.whole(readings, cost)
         if facts.whole(readings, cost) > 0
