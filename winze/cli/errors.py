@@ -13,6 +13,11 @@ class FailedError(Exception):
         self.code = code
 
 
+def printable(text: str) -> str:
+    """A text on one line without control characters, which names in files may hold and terminals obey."""
+    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
+
+
 def is_bad_input(error: Exception | None) -> bool:
     """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
     from winze.memory import is_out_of_memory
