@@ -155,6 +155,19 @@ def test_a_run_whose_files_were_changed_is_not_kept(recipe, folders, tmp_path, n
         add(folders[0], recipe, tmp_path)
 
 
+def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weights_is_not(recipe, folders, tmp_path):
+    weights = folders[0] / "net.safetensors"
+    weights.write_bytes(b"weights")
+    told = json.loads((folders[0] / RUN).read_text())
+    told["sha256"][weights.name] = sha256(weights)
+    (folders[0] / RUN).write_text(json.dumps(told))
+    weights.write_bytes(b"other weights")
+    with pytest.raises(StoreError, match=r"net\.safetensors was changed after the run"):
+        add(folders[0], recipe, tmp_path)
+    weights.unlink()
+    assert add(folders[0], recipe, tmp_path)
+
+
 @pytest.mark.parametrize("name", ["../other.csv", "/etc/hostname", "a/b"])
 def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
     told = json.loads((folders[0] / RUN).read_text())

@@ -21,7 +21,7 @@ from winze.files import StoreError, remove_leftovers, sha256, write_atomically
 from winze.lab.job import FORMAT, Job, plain
 
 KIND = "winze run"
-RUN, METRICS, LOCKS = "run.json", "metrics.jsonl", ".locks"
+RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetensors"
 KEY = re.compile(r"[0-9a-f]{16}")
 ASIDE = ".aside"
 PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
@@ -242,7 +242,10 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def check(folder: Path) -> dict[str, Any]:
-    """What `run.json` says of a finished run, after comparing the SHA-256 of every file that it names."""
+    """What `run.json` says of a finished run, after comparing the SHA-256 of every file that it names.
+
+    Only weights may be absent: a run from another machine can come back without them, and no reading needs them.
+    """
     told = read(folder)
     if told is None or told.get("status") != "done":
         raise StoreError(f"{folder} is no finished run")
@@ -251,6 +254,8 @@ def check(folder: Path) -> dict[str, Any]:
         if Path(name).name != name or not isinstance(digest, str):  # a name from a file is no path
             raise StoreError(f"{folder / RUN} was changed: {name!r} is no file of a run; remove {folder}")
         if not path.is_file():
+            if path.suffix == WEIGHTS:
+                continue
             raise StoreError(f"{path} is missing: remove {folder} and run it again")
         if sha256(path) != digest:
             raise StoreError(f"{path} was changed after the run, its SHA-256 differs: remove {folder} and run it again")
