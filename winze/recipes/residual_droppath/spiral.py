@@ -247,7 +247,15 @@ recipe = Recipe(
             changes=_deep(**{"training.lr": 1e-3, "looks": ()}),
             departures=("a rate of .01 for 6 layers and .001 for 32 instead of .1",),
         ),
-        "paper": Scale(replace(WHOLE, looks=LOOKS), seeds=(0,), changes=_deep(looks=())),
+        "paper": Scale(
+            replace(WHOLE, looks=LOOKS),
+            seeds=(0,),
+            changes=_deep(looks=()),
+            departures=(
+                "at this constant learning rate 37 of 40 networks of 32 layers end with a test loss above guessing, so "
+                "most of their maps are those of networks that have not learnt the spiral",
+            ),
+        ),
     },
     work=work,
     quantities={
