@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from winze.data import load
 from winze.lab import Claim, Recipe, Scale, at_least, higher
-from winze.lab.bench import Bench, seed_all
+from winze.lab.bench import Bench
 from winze.lab.members import together
 from winze.lab.quantities import OverLooks, Whole, last
 from winze.networks import SpiralMLP, build, describe
@@ -43,7 +43,7 @@ from winze.report.node_maps import maps_over_training, node_maps, sample_points
 from winze.shape import Alternation, DropPath, ResidualDropPath, Rule
 from winze.train import Training, fit_side_by_side
 from winze.train.members import spread
-from winze.train.seeds import mix
+from winze.train.seeds import mix, seed_all
 
 RULES: dict[str, Rule | None] = {
     "standard": None,
