@@ -224,6 +224,14 @@ def test_a_run_that_cannot_be_read_does_not_stop_the_others(toy, capsys, body):
     assert f"StoreError: {told.absolute()} was c" in capsys.readouterr().err
 
 
+def test_what_the_system_refuses_is_told_with_the_file_and_the_reason(toy, capsys):
+    Path("runs").mkdir()
+    Path("runs/.locks").write_text("")  # where a folder belongs
+    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == BAD_INPUT
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.endswith("/runs/.locks cannot be read or written: file exists")
+
+
 @pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(elsewhere):
     command = [sys.executable, "-m", "winze", "run", "tunnel/main", "--scale", "cpu", "--jobs", "2", "--seeds", "0"]

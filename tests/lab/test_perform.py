@@ -401,6 +401,24 @@ def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
         perform(job(), runs, recipe=recipe(little))
 
 
+CHILD = """
+import time
+from winze.lab.perform import _end_with_parent
+_end_with_parent()
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_of_torchrun_ends_when_torchrun_was_killed():
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        assert process.stdout.read() == ""  # comes to its end when the child, which holds the other end, is gone
+
+
 @pytest.mark.slow
 def test_a_run_killed_for_real_ends_as_if_it_had_not(tmp_path):
     script = str(Path(__file__).with_name("small_work.py"))

@@ -18,7 +18,7 @@ import tyro
 from winze.cli.compare import Compare
 from winze.cli.data import Data
 from winze.cli.demo import Demo
-from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable
+from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable, said
 from winze.cli.junctions import Junctions
 from winze.cli.listing import List
 from winze.cli.report import Report
@@ -73,7 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
             raise
-        return _said(BAD_INPUT, str(error) or type(error).__name__)
+        return _said(BAD_INPUT, said(error))
     finally:
         warnings.formatwarning = usual_format
     return DONE

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input
+from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
 
 if TYPE_CHECKING:
     import winze
@@ -107,7 +107,7 @@ class Run:
 def _tell_failures(outcomes: Sequence[winze.lab.Outcome], refused: Sequence[str]) -> None:
     """Say of every failed run why, once for each reason; of a fault of ours, also where; and of damaged runs."""
     for reason in refused:
-        sys.stderr.write(f"winze: {reason}\n")
+        sys.stderr.write(f"winze: {printable(reason)}\n")
     failed = [one for one in outcomes if one.error is not None]
     if not failed and refused:
         raise FailedError(f"{len(refused)} of the finished runs are damaged and do not count", BAD_INPUT)
@@ -125,7 +125,8 @@ def _tell_failures(outcomes: Sequence[winze.lab.Outcome], refused: Sequence[str]
 
 
 def _reason(error: Exception | None) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    assert error is not None
+    return f"{type(error).__name__}: {printable(said(error))}"
 
 
 def _names(text: str | None) -> list[str] | None:

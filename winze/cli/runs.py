@@ -136,7 +136,7 @@ class Runs:
             names = ", ".join(facts.key[:8] for facts in loose[:5])
             yield f"{_count(loose)} of these from an uncommitted tree: {names}{', ...' * (len(loose) > 5)}"
         for reason in refused:
-            sys.stderr.write(f"winze: {reason}\n")
+            sys.stderr.write(f"winze: {printable(reason)}\n")
         if refused:
             raise FailedError(f"{_count(refused)} not kept", BAD_INPUT)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -55,6 +57,8 @@ def perform(
         _tidy(folder)  # what a kill after its last word left
         return folder
     hardware = Hardware() if hardware is None else hardware
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
     work = (_named(job.recipe) if recipe is None else recipe).work
     if _rank():
         _follow(job, runs, work, hardware, progress)
@@ -156,6 +160,19 @@ def _meet() -> None:
     """Wait until every process of a run is here: none may still read what the first will tidy up."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.barrier()
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this process soon after torchrun, which may be killed, and would leave it waiting with its lock for ever."""
+    parent = os.getppid()
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _rank() -> int:
