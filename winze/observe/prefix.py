@@ -16,8 +16,11 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.hooks import RemovableHandle
 
 from winze.modes import unchanged
+from winze.observe.events import tensors_of
+from winze.observe.places import BEFORE
 from winze.observe.replay import alike
 from winze.shape.capture.example import Example
 
@@ -53,6 +56,18 @@ class Stop:
             if self.seen <= self.call:
                 return
         raise Reached(self, output)
+
+    def before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
+        """The same on the way into the module: the result is what it is given."""
+        given = tensors_of((args, kwargs))
+        self(module, args, given[0] if len(given) == 1 else (args, kwargs))
+
+    def at(self, net: nn.Module, name: str) -> RemovableHandle:
+        """Hang it on the module of a place."""
+        if name.startswith(BEFORE):
+            module = net.get_submodule(name.removeprefix(BEFORE))
+            return module.register_forward_pre_hook(self.before, prepend=True, with_kwargs=True)
+        return net.get_submodule(name).register_forward_hook(self)
 
 
 class LeftOut(nn.Module):
@@ -97,7 +112,7 @@ class Prefix(nn.Module):
     def __init__(self, net: nn.Module, name: str, call: int = 0) -> None:
         super().__init__()
         self.net, self.name, self.stop = net, name, Stop(call)
-        net.get_submodule(name).register_forward_hook(self.stop)
+        self.stop.at(net, name)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         if torch.compiler.is_exporting() and not torch.compiler.is_dynamo_compiling():
@@ -192,7 +207,7 @@ def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
         if not isinstance(module, torch.jit.ScriptModule):
             handles.append(module.register_forward_pre_hook(lambda module, args: use.called.add(module)))
             handles.append(module.register_forward_hook(lambda module, args, output: use.finished.add(module)))
-    handles.append(net.get_submodule(name).register_forward_hook(stop))
+    handles.append(stop.at(net, name))
     compiled = {module: module._compiled_call_impl for module in net.modules() if module._compiled_call_impl}
     try:
         for module in compiled:

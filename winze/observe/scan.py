@@ -24,7 +24,7 @@ from winze.observe.feed import Feed, pair
 from winze.observe.inputs import Data, generators, measure_names, stored
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
-from winze.observe.places import Where, find_spots
+from winze.observe.places import Spots, Where, find_spots
 from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.progress import tracker
 from winze.observe.reader import Reader
@@ -136,7 +136,8 @@ def scan(
             class_count=classes,
             cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
             rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
-            notes=[*(disk.notes if disk is not None else ()), *notes],
+            notes=[*(disk.notes if disk is not None else ()), *notes, *_unread(spots)],
+            unread=spots.unread,
             seed=seed,
             example=list(given[0].shape) if isinstance(given, tuple) else None,
             embedding=embed,
@@ -264,6 +265,16 @@ def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> s
             raise ValueError("probes need train data; pass it, or leave 'probe' out of measures=")
         wanted.discard("probe")
     return wanted
+
+
+def _unread(spots: Spots) -> list[str]:
+    """Say which modules may hold further places, other than inside of those that are read."""
+    read = tuple(f"{spot.place.name}." for spot in spots)
+    names = [name or "the network's own forward" for name in spots.unread if not name.startswith(read)]
+    if not names:
+        return []
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return [f"could not be read, so blocks in there are no places: {shown} (name modules with places= to read them)"]
 
 
 def _both(name: str, given: Data, net: nn.Module, batch: int) -> tuple[Data, Data]:
