@@ -131,8 +131,8 @@ BAD = [
     (["scan", NET, "--data", "digits", "--out", "full"], "holds other things"),
     (["scan", NET, "--data", "digits", "--out", "text.pt/deep"], "not a folder"),
     (["truncate"], "Missing from winze truncate"),
-    (["truncate", "nowhere", "--save", "o"], "nowhere is not a folder of readings"),
-    (["truncate", "full", "--save", "o"], "full is not a folder of readings"),
+    (["truncate", "nowhere", "--save", "o.safetensors"], "nowhere is not a folder of readings"),
+    (["truncate", "full", "--save", "o.safetensors"], "full is not a folder of readings"),
     (["truncate", "nowhere", "--save", "full"], "full is a folder"),
     (["compare", "full", "--out", "o"], "two scans or more"),
     (["compare", "full", "full", "--out", "o"], "given twice"),
@@ -191,7 +191,7 @@ def test_an_interrupt_gives_130_and_leaves_nothing(monkeypatch, elsewhere, capsy
 
 
 def test_a_disk_that_fills_up_while_writing_leaves_nothing(monkeypatch, elsewhere, capsys):
-    def full(self, folder):
+    def full(self, folder, beside=None):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Readings, "save", full)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winze.files import sha256, write_atomically
+from winze.cli.errors import is_bad_input
+from winze.files import check_target, sha256
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:
@@ -31,9 +34,7 @@ def writable_folder(folder: Path) -> Path:
 
 def writable_file(file: Path) -> Path:
     """The file itself, after making sure, before any work, that it may be written."""
-    if file.is_dir():
-        raise IsADirectoryError(f"{file} is a folder; a file is wanted")
-    _check_parent(file)
+    _check_parent(check_target(file))
     return file
 
 
@@ -47,19 +48,30 @@ def _check_parent(path: Path) -> None:
         raise PermissionError(f"{path} cannot be written: {parent} is read-only")
 
 
+@contextmanager
+def stored(folder: object) -> Iterator[None]:
+    """While open, a folder from elsewhere is used: what its readings break is an error of theirs, in one line."""
+    try:
+        yield
+    except Exception as error:
+        if is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
+            raise
+        raise ReadingsError(
+            f"{folder} holds readings that winze cannot use: {type(error).__name__}: {error}"
+        ) from error
+
+
 def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, spec: Mapping[str, Any]) -> None:
     """Write the scan, its report and the weights; a new folder appears whole or not at all."""
     from winze.observe.files import pack
 
     fresh = not folder.exists()
     target = folder.absolute().with_name(f".{folder.name}.{os.getpid()}") if fresh else folder
+    beside = {} if net is None else {WEIGHTS: pack(net, spec)}
+    digests = [hashlib.sha256(body).hexdigest() for body in beside.values()]
+    scan.readings.conventions |= {"spec": dict(spec), "kept": digests[0] if digests else None}
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        if net is not None:
-            write_atomically(target / WEIGHTS, pack(net, spec))
-        digest = None if net is None else sha256(target / WEIGHTS)
-        scan.readings.conventions |= {"spec": dict(spec), "kept": digest}
-        scan.save(target)
+        scan.readings.save(target, beside)
         scan.report(target / PAGE)
         if net is None:
             (target / WEIGHTS).unlink(missing_ok=True)
@@ -71,10 +83,13 @@ def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, sp
 
 
 def rebuilt(
-    scan: winze.observe.Scan, folder: Path, spec: str | None = None, weights: Path | None = None
+    scan: winze.observe.Scan, folder: Path, spec: str | None = None, weights: Path | None = None, trust: bool = False
 ) -> torch.nn.Module:
-    """The network that was scanned, from what the folder says of it; `spec` and `weights` override that."""
-    from winze.networks import NetworkError, build, load_weights
+    """The network that was scanned, from what the folder says of it; `spec` and `weights` override that.
+
+    A `file.py:function` that the folder names is run with `trust` only.
+    """
+    from winze.networks import NetworkError, build, build_stored, load_weights
 
     told = scan.readings.conventions
     if "spec" not in told and (spec is None or weights is None):
@@ -84,5 +99,5 @@ def rebuilt(
         raise NetworkError(f"{file} is missing: the scan kept no weights, give --weights")
     if weights is None and told.get("kept") != sha256(file):
         raise NetworkError(f"{file} was cut short or changed after the scan; give --weights to use other ones")
-    net = build(spec or told["spec"])
+    net = build_stored(told["spec"], folder / MANIFEST, trust=trust) if spec is None else build(spec)
     return load_weights(net, file).eval()

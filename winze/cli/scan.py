@@ -76,7 +76,6 @@ class Scan:
         from winze.cli.folder import save, writable_folder
         from winze.cli.network import Wish, device_named, make_ready
         from winze.data import load
-        from winze.files import sha256
 
         folder, pool = writable_folder(self.out), parse_pool(self.pool)
         _check_names(self.data, self.ood)
@@ -110,11 +109,10 @@ class Scan:
                 crew=crew,
             )
         conventions = scan.readings.conventions
-        conventions["network"] = self.net
+        conventions["network"] = ready.spec["name"]
         conventions["preprocess"] = ready.preprocess.to_dict() if ready.preprocess else None
         conventions["classes"] = list(dataset.classes)
-        weights = {"file": str(self.weights), "sha256": sha256(self.weights)} if self.weights else None
-        conventions["weights"] = weights or ("published" if self.pretrained else "random")
+        conventions["weights"] = ready.weights
         conventions["limit"] = self.limit
         told = [f"{each.name}: {note}" for each in (dataset, *others) for note in each.notes]
         conventions["notes"] = [*conventions.get("notes", []), *told, *ready.notes]

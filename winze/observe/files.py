@@ -31,13 +31,13 @@ SUFFIXES = (".safetensors", ".onnx", ".pt2")
 
 def check_file(file: str | Path) -> Path:
     """The path itself, where a network can be saved under it; else an error before any work."""
-    path = Path(file)
+    path = check_target(Path(file))
     if path.suffix not in SUFFIXES:
         raise ValueError(
             f"{path}: the suffix says what to write: .safetensors (for winze.load), .onnx or .pt2 (torch.export), not "
             f"{path.suffix or 'none'!r}"
         )
-    return check_target(path)
+    return path
 
 
 def save(
