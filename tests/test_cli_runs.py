@@ -1,4 +1,3 @@
-import json
 import shutil
 import sys
 from contextlib import nullcontext, suppress
@@ -15,7 +14,7 @@ from winze.cli import BAD_INPUT, DONE, main
 from winze.lab import Recipe, Scale
 from winze.lab.job import Job
 from winze.lab.perform import perform
-from winze.lab.store import Runs
+from winze.lab.store import Runs, read, sealed
 from winze.train import Training
 
 
@@ -62,6 +61,11 @@ def runs(template, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(template, tmp_path / "runs")
     return Runs(tmp_path / "runs")
+
+
+def retold(folder, facts):
+    """Put other facts into a run's `run.json`, with the seal that they need."""
+    (folder / "run.json").write_bytes(sealed(read(folder) | facts))
 
 
 def printed(capsys, *argv):
@@ -224,8 +228,7 @@ def test_metrics_that_make_no_sense_are_named(capsys, runs, line):
     }.items(),
 )
 def test_a_field_of_the_wrong_type_spoils_its_own_run_alone(capsys, runs, field, value):
-    path = runs.folder(JOB) / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {field: value}))
+    retold(runs.folder(JOB), {field: value})
     rows = lines(capsys)[1:]
     assert len(rows) == 4
     (spoiled,) = [row for row in rows if "unreadable" in row]
@@ -234,14 +237,12 @@ def test_a_field_of_the_wrong_type_spoils_its_own_run_alone(capsys, runs, field,
 
 
 def test_what_was_begun_anew_is_listed(capsys, runs):
-    path = runs.folder(JOB) / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"notes": ["begun anew, since"]}))
+    retold(runs.folder(JOB), {"notes": ["begun anew, since"]})
     assert "begun anew, since" in printed(capsys, "list", JOB.key)
 
 
 def test_names_do_not_steer_the_terminal(capsys, runs):
-    path = runs.folder(JOB) / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"arm": "\x1b[2Jgone"}))
+    retold(runs.folder(JOB), {"arm": "\x1b[2Jgone"})
     assert "?[2Jgone" in printed(capsys, "list", JOB.key)
 
 
@@ -254,8 +255,7 @@ def test_runs_of_a_recipe_that_is_not_there_are_told_and_not_kept(capsys):
 
 
 def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, monkeypatch):
-    path = runs.folder(JOB) / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"commit": "abc+"}))
+    retold(runs.folder(JOB), {"commit": "abc+"})
     known = Recipe("tunnel/old", "S0", "", "", "", {"plain": {}}, {"smoke": Scale(JOB.config, seeds=(0,))}, work)
     monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: known)
     assert printed(capsys, "keep", "--recipe", "tunnel/old").splitlines() == [
@@ -270,8 +270,7 @@ def test_names_in_run_json_do_not_choose_where_events_are_written(tmp_path, monk
     fake = ModuleType("torch.utils.tensorboard")
     fake.SummaryWriter = lambda folder: written.append(Path(folder)) or nullcontext(MagicMock())
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    path = runs.folder(JOB) / "run.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"recipe": name, "arm": name}))
+    retold(runs.folder(JOB), {"recipe": name, "arm": name})
     assert main(["runs", "tensorboard", "events", "--status", "done"]) == DONE
     assert len(written) == 2
     assert all((tmp_path / "events") in (tmp_path / one).resolve().parents for one in written)

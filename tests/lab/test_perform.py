@@ -15,7 +15,7 @@ from torch import nn
 
 from winze.files import sha256
 from winze.lab.perform import _where, perform
-from winze.lab.store import RUN, BusyError, Runs, read
+from winze.lab.store import RUN, BusyError, Runs, read, sealed
 from winze.readings import Readings
 from winze.train import Hardware, StoreError, Training
 
@@ -123,8 +123,8 @@ def test_an_interrupted_run_is_unfinished_not_failed(runs, whole):
 def test_seconds_add_up_over_the_times_a_run_was_at_work(runs):
     with pytest.raises(ZeroDivisionError):
         perform(job(), runs, recipe=recipe(lambda config, bench: 1 / 0))
-    runs_json = runs.folder(job()) / RUN
-    runs_json.write_text(runs_json.read_text().replace('"seconds": 0', '"seconds": 1000'))
+    folder = runs.folder(job())
+    (folder / RUN).write_bytes(sealed(read(folder) | {"seconds": 1000.0}))
     told = read(perform(job(), runs, recipe=recipe(little)))
     assert told["seconds"] > 1000
 

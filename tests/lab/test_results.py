@@ -32,7 +32,7 @@ from winze.lab.results import (
     stale,
     write,
 )
-from winze.lab.store import RUN, Runs
+from winze.lab.store import RUN, Runs, read, sealed
 from winze.readings import Readings
 
 
@@ -114,9 +114,9 @@ def test_adding_twice_changes_nothing(recipe, folders, tmp_path):
 
 def rewritten(folder, **facts):
     """The run with other facts in its run.json, whose hashes are those of its files as they are now."""
-    told = json.loads((folder / RUN).read_text()) | facts
+    told = read(folder) | facts
     told["sha256"] = {name: sha256(folder / name) for name in told["sha256"]}
-    (folder / RUN).write_text(json.dumps(told))
+    (folder / RUN).write_bytes(sealed(told))
     return folder
 
 
@@ -158,9 +158,9 @@ def test_a_run_whose_files_were_changed_is_not_kept(recipe, folders, tmp_path, n
 def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weights_is_not(recipe, folders, tmp_path):
     weights = folders[0] / "net.safetensors"
     weights.write_bytes(b"weights")
-    told = json.loads((folders[0] / RUN).read_text())
+    told = read(folders[0])
     told["sha256"][weights.name] = sha256(weights)
-    (folders[0] / RUN).write_text(json.dumps(told))
+    (folders[0] / RUN).write_bytes(sealed(told))
     weights.write_bytes(b"other weights")
     with pytest.raises(StoreError, match=r"net\.safetensors was changed after the run"):
         add(folders[0], recipe, tmp_path)
@@ -170,8 +170,8 @@ def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weight
 
 @pytest.mark.parametrize("name", ["../other.csv", "/etc/hostname", "a/b"])
 def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
-    told = json.loads((folders[0] / RUN).read_text())
-    (folders[0] / RUN).write_text(json.dumps(told | {"sha256": told["sha256"] | {name: "0"}}))
+    told = read(folders[0])
+    (folders[0] / RUN).write_bytes(sealed(told | {"sha256": told["sha256"] | {name: "0"}}))
     with pytest.raises(StoreError, match="is no file of a run"):
         add(folders[0], recipe, tmp_path)
 

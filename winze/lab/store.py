@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -68,7 +69,7 @@ class Run:
     def tell(self, **facts: Any) -> None:
         """Put facts into `run.json`."""
         self.told |= facts
-        write_atomically(self.folder / RUN, (json.dumps(self.told, indent=1) + "\n").encode())
+        write_atomically(self.folder / RUN, sealed(self.told))
 
     def set_aside(self) -> Path:
         """Move the run as it is to `.aside`, and go on with an empty folder and nothing but the job."""
@@ -238,7 +239,19 @@ def read(folder: Path) -> dict[str, Any] | None:
     for name, kinds in FIELDS.items():
         if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
             raise StoreError(f"{path} was changed: {name} is {told[name]!r}; remove {folder}")
+    seal = told.pop("seal", None)
+    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of before either have neither
+        raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
     return told
+
+
+def sealed(told: dict[str, Any]) -> bytes:
+    """The body of a `run.json`, with a hash of all that it says."""
+    return (json.dumps(told | {"seal": _seal(told)}, indent=1) + "\n").encode()
+
+
+def _seal(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
 
 def check(folder: Path) -> dict[str, Any]:
