@@ -22,14 +22,15 @@ BATCH = 3
 
 
 class Callee(nn.Module):
-    """A network whose forward takes anything, so that its inputs are told by their place or name alone."""
+    """A network that takes all of its inputs by their order; the last ones go to arguments of these names."""
 
-    def __init__(self, net: nn.Module) -> None:
+    def __init__(self, net: nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
-        self.net = net
+        self.net, self.names = net, names
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self.net(*args, **kwargs)
+    def forward(self, *args: Any) -> Any:
+        first = len(args) - len(self.names)
+        return self.net(*args[:first], **dict(zip(self.names, args[first:], strict=True)))
 
 
 def to_pt2(net: nn.Module, example: Example) -> bytes:
@@ -70,11 +71,11 @@ def _program(net: nn.Module, example: Example) -> torch.export.ExportedProgram:
         rows = isinstance(leaf, Tensor) and leaf.ndim > 0 and len(leaf) == BATCH
         return {0: batch} if rows else None
 
-    told = {"args": pytree.tree_map(axes, sample.args), "kwargs": pytree.tree_map(axes, sample.kwargs)}
-    shapes = {name: each for name, each in told.items() if each}
+    inputs = (*sample.args, *sample.kwargs.values())
+    shapes = {"args": pytree.tree_map(axes, inputs)}
     try:
         with _quiet(), torch.no_grad(), unchanged(net, training=False):
-            return torch.export.export(Callee(net), sample.args, sample.kwargs, dynamic_shapes=shapes)
+            return torch.export.export(Callee(net, tuple(sample.kwargs)), inputs, dynamic_shapes=shapes)
     except Exception as error:
         raise ValueError(
             f"{type(net).__name__} cannot be exported with batches of any size: {_first_line(error)}"
