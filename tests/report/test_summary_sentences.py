@@ -68,6 +68,13 @@ def test_an_accuracy_that_could_not_be_read_is_said_with_its_note() -> None:
     assert any("the last-layer probe, 98.2 %" in sentence for sentence in said)
 
 
+def test_a_cut_that_was_timed_in_rounds_has_an_interval() -> None:
+    readings = scan()
+    start = entrance(readings).tunnel.start
+    readings.add("cut_speed_up", 2.3, low=1.9, high=2.6, place=start, data=readings.conventions["data"])
+    assert "2.3x faster (1.9x to 2.6x), 42 % of the parameters" in " ".join(summary(readings))
+
+
 def test_costs_that_were_not_read_leave_the_cut_out() -> None:
     assert not any(sentence.startswith("Cut") for sentence in summary(scan(costs=False)))
 

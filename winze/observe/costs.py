@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
+from winze.report.names import speed_up
 
 SAMPLES = 32
 """Samples on which cuts are timed, by a scan and by `truncate` alike: speed-ups depend on how many there are."""
@@ -60,10 +61,7 @@ class SpeedUp:
         return cls(value, min(value, float(low)), max(value, float(high)))
 
     def __str__(self) -> str:
-        spread = f"{self.low:.1f}x to {self.high:.1f}x"
-        if self.low <= 1 <= self.high:
-            return f"no clear change in speed ({spread})"
-        return f"{self.value:.1f}x faster ({spread})" if self.value > 1 else f"{1 / self.value:.1f}x slower ({spread})"
+        return speed_up(self.value, self.low, self.high)
 
 
 @torch.no_grad()

@@ -11,7 +11,7 @@ from winze.depth import Place
 from winze.measure import best_place
 from winze.readings import Readings
 from winze.report import facts
-from winze.report.names import layer, number, percent, points, speed
+from winze.report.names import layer, number, percent, points, speed, speed_up
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
@@ -99,7 +99,9 @@ def _cut(readings: Readings, found: facts.Entrance, start: Place) -> list[str]:
         else float("nan")
         for cost in ("seconds", "parameters", "flops")
     )
+    timed = [row for row in readings.select(measure="cut_speed_up").rows if row.index == start.index]
     costs = [speed(seconds)] if isfinite(seconds) and seconds > 0 else []
+    costs = [speed_up(row.value, row.low, row.high) for row in timed] or costs  # older scans have no interval
     costs += [f"{100 * parameters:.0f} % of the parameters"] if isfinite(parameters) else []
     costs += [f"{100 * flops:.0f} % of the FLOPs"] if isfinite(flops) else []
     return [f"Cut after layer {start.index + 1}: {', '.join([kept(found), *costs])}."] if costs else []
