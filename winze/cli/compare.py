@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from winze.cli.wording import plain
+
 
 @dataclass(frozen=True)
 class Compare:
@@ -30,7 +32,7 @@ class Compare:
             scans = {name: observe.Scan.load(folder) for name, folder in named(self.folders).items()}
             observe.compare(scans, page)
             for name, scan in scans.items():
-                sys.stdout.write(f"{name}: {scan.summary()}\n")
+                sys.stdout.write(plain(f"{name}: {scan.summary()}\n"))
         sys.stdout.write(f"{page}\n")
 
 

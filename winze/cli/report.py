@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from winze.cli.wording import plain
+
 
 @dataclass(frozen=True)
 class Report:
@@ -27,4 +29,4 @@ class Report:
         with stored(self.folder):
             scan = observe.Scan.load(self.folder)
             scan.report(page)
-            sys.stdout.write(f"{scan.summary()}\n{page}\n")
+            sys.stdout.write(f"{plain(scan.summary())}\n{page}\n")

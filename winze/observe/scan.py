@@ -150,10 +150,19 @@ def scan(
         readings.conventions |= {**({} if disk is None else disk.conventions), **(about or {})}
         result = Scan(readings)
         if costs and train_feed is not None:
-            with enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)"):
-                timed = Example(test_feed.example(SAMPLES)).with_batch(SAMPLES)
-                measure_cuts(net, result, timed.kwargs or timed.args)
+            add_costs(net, result, test, progress)
         return result
+
+
+def add_costs(net: nn.Module, scan: Scan, test: Data, progress: bool | None = None) -> None:
+    """Measure what cutting a network after each place of its scan would cost and save, on the first test samples."""
+    net = unwrapped(net)
+    device = next((p.device for p in net.parameters()), torch.device("cpu"))
+    feed = Feed.of(test, f"{scan.data} test", SAMPLES, device, net)
+    out_of_room = enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)")
+    with out_of_room, unchanged(net, training=False, generators=generators(test)):
+        timed = Example(feed.example(SAMPLES)).with_batch(SAMPLES)
+        measure_cuts(net, scan, timed.kwargs or timed.args, tracker(progress))
 
 
 @dataclass
