@@ -254,6 +254,12 @@ def test_runs_of_a_recipe_that_is_not_there_are_told_and_not_kept(capsys):
     assert said.err.endswith("winze: 2 runs not kept\n")
 
 
+def test_a_run_that_cannot_be_read_is_told_when_others_are_kept(capsys, runs):
+    (runs.folder(JOB) / "run.json").write_text("{")
+    assert main(["runs", "keep"]) == BAD_INPUT
+    assert "run.json was cut short" in capsys.readouterr().err
+
+
 def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, monkeypatch):
     retold(runs.folder(JOB), {"commit": "abc+"})
     known = Recipe("tunnel/old", "S0", "", "", "", {"plain": {}}, {"smoke": Scale(JOB.config, seeds=(0,))}, work)

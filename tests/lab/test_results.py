@@ -1,11 +1,13 @@
 """Readings that are kept: nothing is lost, nothing replaced, and settings are what counts."""
 
+import base64
 import fcntl
 import json
 import math
 import os
 import random
 import shutil
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -179,8 +181,18 @@ def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
 @pytest.mark.parametrize("facts", [{"seed": 5}, {"config": plain(Settings(size=8))}, {"key": "0" * 16}], ids=str)
 def test_a_run_whose_key_is_not_that_of_its_settings_is_not_kept(recipe, folders, tmp_path, facts):
     rewritten(folders[0], **facts)
-    with pytest.raises(ResultsError, match="its key is not that of its settings and seed"):
+    with pytest.raises(StoreError, match="its key is not that of its settings and seed"):
         add(folders[0], recipe, tmp_path)
+
+
+def test_a_run_copied_under_the_key_of_another_seed_does_not_count(recipe, folders, tmp_path):
+    shutil.rmtree(folders[2])
+    shutil.copytree(folders[0], folders[2])  # the same arm, seed 1
+    heard = []
+    found = finished(recipe, tmp_path / "runs", heard.append)["cpu"]
+    assert sorted(found["plain"]) == [0, 2]
+    assert len(heard) == 1
+    assert "its key is not that of its settings and seed" in heard[0]
 
 
 def as_seed(folder, recipe, seed):
@@ -247,6 +259,34 @@ def test_wherever_a_bit_of_kept_readings_was_flipped_it_is_noticed(recipe, folde
             file.write_bytes(whole[:place] + flipped + whole[place + 1 :])
             with pytest.raises(ResultsError):
                 load(recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": [{}]},
+        {"rows": 7},
+        {"places": []},
+        {"arrays": {"a": {"dtype": "O", "shape": [1], "data": ""}}},
+        {"arrays": {"a": {"dtype": "<f8", "shape": [1 << 40], "data": "eJw="}}},
+        {
+            "arrays": {
+                "a": {"dtype": "<f8", "shape": [2], "data": base64.b64encode(zlib.compress(bytes(10**7))).decode()}
+            }
+        },
+        {"conventions": 3},
+        {"started": 5},
+        {"device": None},
+    ],
+    ids=str,
+)
+def test_kept_readings_that_make_no_sense_are_refused_though_their_seal_is_right(recipe, folders, tmp_path, changes):
+    add(folders[0], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    (one,) = json.loads(file.read_text())["runs"]
+    write(file, recipe.name, [one | changes])
+    with pytest.raises(ResultsError, match=rf"score\.json: .*run {one['key']}"):
+        load(recipe, tmp_path)
 
 
 def test_a_line_that_is_gone_is_noticed(recipe, folders, tmp_path):

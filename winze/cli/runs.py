@@ -120,16 +120,20 @@ class Runs:
         from winze.lab.recipe import RecipeError, recipe
         from winze.lab.results import add_all
 
-        chosen = [facts for facts in self._chosen(store, self.names) if facts.status == "done"]
+        found = self._chosen(store, self.names)
+        chosen = [facts for facts in found if facts.status == "done"]
         new: list[Path] = []
-        refused: list[str] = []
+        refused = [str(facts.error) for facts in found if facts.status == "unreadable"]
         for name in dict.fromkeys(facts.recipe for facts in chosen):
             folders = [facts.folder for facts in chosen if facts.recipe == name]
             try:
                 new += add_all(folders, recipe(name), self.results, refused.append)
             except RecipeError as error:
                 refused += [f"{folder}: {error}" for folder in folders]
-        yield f"{_count(new)} added to {self.results}, {len(chosen) - len(new) - len(refused)} were there"
+        there = (
+            len(found) - len(new) - len(refused) - sum(facts.status not in ("done", "unreadable") for facts in found)
+        )
+        yield f"{_count(new)} added to {self.results}, {there} were there"
         fresh = set(new)
         loose = [facts for facts in chosen if facts.folder in fresh and (facts.commit or "").endswith("+")]
         if loose:

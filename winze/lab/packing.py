@@ -22,6 +22,7 @@ from winze.readings import Array, Readings, Row
 CONVENTIONS = ("data", "ood", "network", "pool", "probe", "samples", "layers", "layer_count", "not_run", "notes")
 GROUP = ("measure", "data", "split", "step", "n")  # what the rows of one curve share
 ROUNDING = 1e-6  # apart, relative and absolute, that readings of one run on two numbers of threads may be
+MOST = 1 << 30  # bytes of one array
 EVERYTHING = "*"  # measures; arrays are kept where they are named
 
 
@@ -142,7 +143,11 @@ def _bytes(array: Array) -> dict[str, Any]:
 
 
 def _array(told: dict[str, Any]) -> Array:
-    body, shape, dtype = zlib.decompress(base64.b64decode(told["data"])), tuple(told["shape"]), np.dtype(told["dtype"])
+    shape, dtype = tuple(told["shape"]), np.dtype(told["dtype"])
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= MOST:
+        raise ValueError(f"an array of shape {shape} is larger than {MOST >> 20} MiB")
+    body = zlib.decompressobj().decompress(base64.b64decode(told["data"]), size + 1)  # no more than it says
     if dtype.kind == "b" and len(shape) == 2:
         bits = np.unpackbits(np.frombuffer(body, np.uint8), count=math.prod(shape)).reshape(shape)
         return np.logical_xor.accumulate(bits.astype(bool), axis=0)

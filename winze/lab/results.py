@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 import re
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
@@ -20,7 +21,7 @@ from typing import Any
 
 from winze.files import StoreError, write_atomically
 from winze.lab import store
-from winze.lab.job import Job, plain
+from winze.lab.job import plain
 from winze.lab.members import apart
 from winze.lab.packing import first_difference, packed, unpacked
 from winze.lab.recipe import Recipe
@@ -130,18 +131,12 @@ def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
         raise ResultsError(f"{folder} cannot be kept: its run.json does not say {', '.join(absent)}")
     if told["recipe"] != recipe.name:
         raise ResultsError(f"{folder} is a run of {told['recipe']}, not of {recipe.name}")
-    if not told["key"] == folder.name == _key(told, recipe.name):
-        raise ResultsError(f"{folder} cannot be kept: its key is not that of its settings and seed")
     entry = {name: told[name] for name in (*TOLD, *SINCE) if name in told}
     entry |= packed(Readings.load(folder), recipe.measures)
     path = MACHINE.search(json.dumps({name: part for name, part in entry.items() if name != "arrays"}))
     if path is not None:
         raise ResultsError(f"{folder} cannot be kept: it names a path of this machine, {path[0]}")
     return entry
-
-
-def _key(told: Mapping[str, Any], recipe: str) -> str:
-    return Job(recipe, told["scale"], told["arm"], told["seed"], told["config"]).key
 
 
 def _told_and_read(entry: Mapping[str, Any]) -> str:
@@ -264,8 +259,18 @@ def _readings(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _all_kept(recipe: Recipe, root: str | os.PathLike[str]) -> list[Kept]:
-    entries = _entries(file_of(recipe, root), recipe.name)
-    return [Kept(**{name: entry[name] for name in TOLD}, readings=unpacked(entry)) for entry in entries]
+    file = file_of(recipe, root)
+    return [_kept(entry, file) for entry in _entries(file, recipe.name)]
+
+
+def _kept(entry: dict[str, Any], file: Path) -> Kept:
+    wrong = store.wrong_field(entry)
+    if wrong is not None:
+        raise ResultsError(f"{file}: {wrong} of run {entry['key']} is {entry[wrong]!r}")
+    try:
+        return Kept(**{name: entry[name] for name in TOLD}, readings=unpacked(entry))
+    except (LookupError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        raise ResultsError(f"{file}: run {entry['key']} cannot be read: {error!r}") from error
 
 
 def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
@@ -287,7 +292,7 @@ def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
     try:
         entries: list[dict[str, Any]] = told["runs"]
         for entry in entries:
-            if entry["key"] != _key(entry, recipe):
+            if entry["key"] != store.key_of(entry | {"recipe": recipe}):
                 raise ResultsError(f"{file}: the key of run {entry['key']} is not that of its settings and seed")
     except (KeyError, TypeError) as error:
         raise ResultsError(f"{file} holds no runs as this winze keeps them: {error!r}") from error

@@ -10,7 +10,7 @@ import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
@@ -236,13 +236,26 @@ def read(folder: Path) -> dict[str, Any] | None:
             f"{folder} is a run of format {version}, this winze reads format {FORMAT}: {what}; "
             "nothing was changed, give --out another folder"
         )
-    for name, kinds in FIELDS.items():
-        if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
-            raise StoreError(f"{path} was changed: {name} is {told[name]!r}; remove {folder}")
+    wrong = wrong_field(told)
+    if wrong is not None:
+        raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
     seal = told.pop("seal", None)
     if seal != _seal(told) and (seal is not None or "source" in told):  # runs of before either have neither
         raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
     return told
+
+
+def wrong_field(told: Mapping[str, Any]) -> str | None:
+    """The first field of a run that holds something of another type than it should."""
+    for name, kinds in FIELDS.items():
+        if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
+            return name
+    return None
+
+
+def key_of(told: Mapping[str, Any]) -> str:
+    """The key of the job that `run.json` tells of."""
+    return Job(told["recipe"], told["scale"], told["arm"], told["seed"], told["config"]).key
 
 
 def sealed(told: dict[str, Any]) -> bytes:
@@ -255,13 +268,18 @@ def _seal(told: dict[str, Any]) -> str:
 
 
 def check(folder: Path) -> dict[str, Any]:
-    """What `run.json` says of a finished run, after comparing the SHA-256 of every file that it names.
+    """What `run.json` says of a finished run, after comparing its key and the SHA-256 of every file that it names.
 
-    Only weights may be absent: a run from another machine can come back without them, and no reading needs them.
+    The key, which is the folder's name, must be that of the settings and the seed. Only weights may be absent: a run
+    from another machine can come back without them, and no reading needs them.
     """
     told = read(folder)
     if told is None or told.get("status") != "done":
         raise StoreError(f"{folder} is no finished run")
+    absent = [name for name in JOB if name not in told]
+    if absent or key_of(told) != folder.name or told["key"] != folder.name:
+        why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
+        raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
     for name, digest in told.get("sha256", {}).items():
         path = folder / name
         if Path(name).name != name or not isinstance(digest, str):  # a name from a file is no path
