@@ -3,6 +3,7 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -11,6 +12,8 @@ from torch import nn
 from winze import cli, observe
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from winze.cli.compare import named
+from winze.cli.folder import claimed
+from winze.cli.wording import plain
 from winze.networks import MLP
 from winze.readings import Readings
 
@@ -131,8 +134,8 @@ BAD = [
     (["scan", NET, "--data", "digits", "--out", "full"], "holds other things"),
     (["scan", NET, "--data", "digits", "--out", "text.pt/deep"], "not a folder"),
     (["truncate"], "Missing from winze truncate"),
-    (["truncate", "nowhere", "--save", "o"], "nowhere is not a folder of readings"),
-    (["truncate", "full", "--save", "o"], "full is not a folder of readings"),
+    (["truncate", "nowhere", "--save", "o.safetensors"], "nowhere is not a folder of readings"),
+    (["truncate", "full", "--save", "o.safetensors"], "full is not a folder of readings"),
     (["truncate", "nowhere", "--save", "full"], "full is a folder"),
     (["compare", "full", "--out", "o"], "two scans or more"),
     (["compare", "full", "full", "--out", "o"], "given twice"),
@@ -191,7 +194,7 @@ def test_an_interrupt_gives_130_and_leaves_nothing(monkeypatch, elsewhere, capsy
 
 
 def test_a_disk_that_fills_up_while_writing_leaves_nothing(monkeypatch, elsewhere, capsys):
-    def full(self, folder):
+    def full(self, folder, beside=None):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(Readings, "save", full)
@@ -319,10 +322,10 @@ def test_the_options_of_a_scan_reach_it(monkeypatch):
 
     monkeypatch.setattr(observe, "scan", stand_in)
     options = "--places layers.* output --pool 2 --probe adam --batch 32 --embed pca --no-costs --seed 3 --device cpu"
-    options += " --max-features 99 --memory 0.5"
+    options += " --max-features 99 --memory 0.5 --layout BLC"
     main(["scan", NET, "--data", "digits", "--out", "o", *options.split()])
     assert (seen["places"], seen["pool"], seen["probe"]) == (("layers.*", "output"), 2, "adam")
-    assert (seen["batch"], seen["embed"], seen["costs"], seen["seed"]) == (32, "pca", False, 3)
+    assert (seen["batch"], seen["embed"], seen["layout"], seen["seed"]) == (32, "pca", "BLC", 3)
     assert seen["device"] == torch.device("cpu")
     assert (seen["max_features"], seen["memory"]) == (99, 1 << 29)
 
@@ -468,3 +471,55 @@ def test_the_demo_shows_a_tunnel_and_a_lower_rank_at_equal_accuracy(elsewhere):
     assert ranks["decayed"][-1] < ranks["plain"][-1] / 2
     accuracy = {name: scan.readings.select(measure="accuracy").rows[0].value for name, scan in scans.items()}
     assert accuracy["decayed"] > accuracy["plain"] - 0.02
+
+
+def test_an_interrupt_while_cuts_are_timed_keeps_the_readings(monkeypatch, elsewhere, capsys):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["winze.observe.scan"], "add_costs", interrupted)
+    assert main(["scan", NET, "--data", "digits", "--out", "o", "--limit", "60"]) == INTERRUPTED
+    assert "the readings are in o, `winze report o` writes their page" in capsys.readouterr().err
+    assert main(["report", "o"]) == DONE
+    assert {path.name for path in (elsewhere / "o").iterdir()} >= {"report.html", "scan.json", "weights.safetensors"}
+
+
+def test_a_scan_that_is_replaced_is_told_and_its_page_goes_with_it(monkeypatch, elsewhere, capsys):
+    assert main(["scan", NET, "--data", "digits", "--out", "o", *SMALL]) == DONE
+    assert "will be replaced" not in capsys.readouterr().err
+    monkeypatch.setattr(observe.Scan, "report", lambda *args: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        main(["scan", NET, "--data", "digits", "--out", "o", *SMALL])
+    assert "winze: o holds a scan, which will be replaced" in capsys.readouterr().err
+    assert not (elsewhere / "o" / "report.html").exists()
+
+
+def test_a_folder_that_is_being_scanned_into_is_refused(elsewhere, capsys):
+    with claimed(elsewhere / "o"):
+        assert main(["scan", NET, "--data", "digits", "--out", "o", *SMALL]) == BAD_INPUT
+        assert "another process is scanning into o" in capsys.readouterr().err
+    assert not list(elsewhere.iterdir())
+    assert main(["scan", NET, "--data", "digits", "--out", "o", *SMALL]) == DONE
+    assert not list((elsewhere / "o").glob(".*"))
+
+
+def test_what_a_killed_scan_left_is_removed(elsewhere):
+    for name in (".o.999999999", ".o.txt", ".p.999999999"):
+        (elsewhere / name).mkdir()
+    with claimed(elsewhere / "o"):
+        pass
+    assert {path.name for path in elsewhere.iterdir()} == {".o.txt", ".p.999999999"}
+
+
+def test_readings_name_no_folder_of_this_machine(elsewhere):
+    generator = np.random.default_rng(0)
+    arrays = {"x_train": generator.random((40, 12)), "x_test": generator.random((40, 12))}
+    labels = {"y_train": np.arange(40) % 2, "y_test": np.arange(40) % 2}
+    np.savez(elsewhere / "mine.npz", **{key: x.astype("f4") for key, x in arrays.items()}, **labels)
+    assert main(["scan", NET, "--data", str(elsewhere / "mine.npz"), "--out", "o", *SMALL]) == DONE
+    for file in ("scan.json", "readings.csv"):
+        assert str(elsewhere) not in (elsewhere / "o" / file).read_text()
+
+
+def test_names_from_files_give_a_terminal_no_orders():
+    assert plain("layer \x1b[31m1\x1b[0m\r\nnext\x07") == "layer ?[31m1?[0m?\nnext?"

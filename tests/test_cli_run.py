@@ -168,6 +168,70 @@ def test_a_run_folder_of_another_version_is_refused_and_left_alone(toy, capsys):
     assert told.read_text() == old
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "winze run toy/sizes --scale smoke"),
+        (
+            ["--arms", "one,two", "--seeds", "0, 1", "--jobs", "2", "--out", "my runs/$(x)", "--deterministic"],
+            "winze run toy/sizes --scale smoke --arms one,two --seeds '0, 1' --jobs 2 --out 'my runs/$(x)' "
+            "--deterministic",
+        ),
+        (
+            ["--on", "ray", "--accelerator", "cpu", "--devices", "2", "--strategy", "ddp", "--compile"],
+            "winze run toy/sizes --scale smoke --on ray --accelerator cpu --devices 2 --strategy ddp --compile",
+        ),
+    ],
+)
+def test_the_command_to_repeat_is_the_whole_one_and_quoted(toy, capsys, monkeypatch, words, said):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "sweep", interrupted)
+    assert main(["run", "toy/sizes", "--scale", "smoke", *words]) == INTERRUPTED
+    assert capsys.readouterr().err.endswith(f"repeat `{said}`\n")
+
+
+def test_the_command_to_repeat_is_started_by_torchrun_again(toy, capsys, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "sweep", interrupted)
+    assert main([*toy, "--scale", "smoke"]) == INTERRUPTED
+    assert "repeat `torchrun --nproc-per-node 2 -m winze run toy/sizes" in capsys.readouterr().err
+
+
+def test_a_damaged_finished_run_is_told_and_the_others_are_judged(toy, capsys):
+    main([*toy, "--scale", "smoke"])
+    damaged = next(facts.folder for facts in Runs("runs").all() if (facts.arm, facts.seed) == ("one", 1))
+    (damaged / "readings.csv").write_text("")
+    capsys.readouterr()
+    assert main([*toy, "--scale", "smoke"]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert "one is one: borne out: size: one 1 (1 seed)" in said.out
+    assert f"winze: {damaged}/readings.csv was changed after the run" in said.err
+    assert said.err.endswith("winze: 1 of the finished runs are damaged and do not count\n")
+
+
+@pytest.mark.parametrize("body", ["{", '{"kind": "winze run", "version": 1, "status": 7}'])
+def test_a_run_that_cannot_be_read_does_not_stop_the_others(toy, capsys, body):
+    main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"])
+    (told,) = Path("runs").glob("*/run.json")
+    told.write_text(body)
+    assert main([*toy, "--scale", "smoke"]) == BAD_INPUT
+    assert done_in() == [("one", 1), ("two", 0), ("two", 1)]
+    assert f"StoreError: {told.absolute()} was c" in capsys.readouterr().err
+
+
+def test_what_the_system_refuses_is_told_with_the_file_and_the_reason(toy, capsys):
+    Path("runs").mkdir()
+    Path("runs/.locks").write_text("")  # where a folder belongs
+    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == BAD_INPUT
+    said = capsys.readouterr().err.splitlines()[0]
+    assert said.endswith("/runs/.locks cannot be read or written: file exists")
+
+
 @pytest.mark.slow
 def test_an_interrupt_says_how_to_go_on(elsewhere):
     command = [sys.executable, "-m", "winze", "run", "tunnel/main", "--scale", "cpu", "--jobs", "2", "--seeds", "0"]

@@ -1,18 +1,20 @@
 import shutil
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 import torch
 from torch import nn
 
 from winze.cli import BAD_INPUT, DONE, main
+from winze.lab import Recipe, Scale
 from winze.lab.job import Job
 from winze.lab.perform import perform
-from winze.lab.store import Runs
+from winze.lab.store import Runs, read, sealed
 from winze.train import Training
 
 
@@ -59,6 +61,11 @@ def runs(template, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copytree(template, tmp_path / "runs")
     return Runs(tmp_path / "runs")
+
+
+def retold(folder, facts):
+    """Put other facts into a run's `run.json`, with the seal that they need."""
+    (folder / "run.json").write_bytes(sealed(read(folder) | facts))
 
 
 def printed(capsys, *argv):
@@ -180,6 +187,99 @@ def test_cleaning_leaves_a_run_that_is_taken_up_meanwhile(capsys, runs, monkeypa
         shown = printed(capsys, "clean", "--yes")
     assert "kept: runs/" in shown
     assert shown.endswith("1 run removed\n")
+
+
+def test_a_finished_run_that_was_damaged_is_cleaned_away_too(capsys, runs):
+    path = runs.folder(JOB) / "metrics.jsonl"
+    path.write_bytes(path.read_bytes() + b"\n")
+    shown = printed(capsys, "clean", "--yes")
+    assert "metrics.jsonl was changed after the run" in shown
+    assert shown.endswith("3 runs removed\n")
+    assert {facts.arm for facts in runs.all()} == {"wide8"}
+
+
+@pytest.mark.parametrize("name", ["metrics.jsonl", "readings.csv"])
+def test_a_damaged_run_is_not_compared(capsys, runs, name):
+    (runs.folder(JOB) / name).unlink()
+    assert f"{name} is missing: remove" in refused(capsys, "compare", JOB.key, JOB.key)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", "7", '{"epoch": 1}', '{"phase": "a", "loss": "low"}', '{"phase": 3}'])
+def test_metrics_that_make_no_sense_are_named(capsys, runs, line):
+    path = runs.folder(wide(14)) / "metrics.jsonl"
+    path.write_text(f"{line}\n")
+    assert "metrics.jsonl was cut short or changed" in refused(capsys, "compare", wide(14).key, wide(14).key)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    {
+        "seed": "0",
+        "seconds": None,
+        "started": 3,
+        "recipe": ["a"],
+        "arm": None,
+        "error": 1,
+        "status": {},
+        "notes": "x",
+        "threads": True,
+        "versions": 1,
+        "sha256": [],
+    }.items(),
+)
+def test_a_field_of_the_wrong_type_spoils_its_own_run_alone(capsys, runs, field, value):
+    retold(runs.folder(JOB), {field: value})
+    rows = lines(capsys)[1:]
+    assert len(rows) == 4
+    (spoiled,) = [row for row in rows if "unreadable" in row]
+    assert spoiled[0] == JOB.key[:8]
+    assert f"{field} is {value!r}; remove" in refused(capsys, "compare", JOB.key, JOB.key)
+
+
+def test_what_was_begun_anew_is_listed(capsys, runs):
+    retold(runs.folder(JOB), {"notes": ["begun anew, since"]})
+    assert "begun anew, since" in printed(capsys, "list", JOB.key)
+
+
+def test_names_do_not_steer_the_terminal(capsys, runs):
+    retold(runs.folder(JOB), {"arm": "\x1b[2Jgone"})
+    assert "?[2Jgone" in printed(capsys, "list", JOB.key)
+
+
+def test_runs_of_a_recipe_that_is_not_there_are_told_and_not_kept(capsys):
+    assert main(["runs", "keep"]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert said.out == "0 runs added to results, 0 were there\n"
+    assert said.err.count("there is no recipe") == 2
+    assert said.err.endswith("winze: 2 runs not kept\n")
+
+
+def test_a_run_that_cannot_be_read_is_told_when_others_are_kept(capsys, runs):
+    (runs.folder(JOB) / "run.json").write_text("{")
+    assert main(["runs", "keep"]) == BAD_INPUT
+    assert "run.json was cut short" in capsys.readouterr().err
+
+
+def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, monkeypatch):
+    retold(runs.folder(JOB), {"commit": "abc+"})
+    known = Recipe("tunnel/old", "S0", "", "", "", {"plain": {}}, {"smoke": Scale(JOB.config, seeds=(0,))}, work)
+    monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: known)
+    assert printed(capsys, "keep", "--recipe", "tunnel/old").splitlines() == [
+        "1 run added to results, 0 were there",
+        f"1 run of these from an uncommitted tree: {JOB.key[:8]}",
+    ]
+
+
+@pytest.mark.parametrize("name", ["../../up", "/etc/cron", "a/../../b", ".."])
+def test_names_in_run_json_do_not_choose_where_events_are_written(tmp_path, monkeypatch, runs, name):
+    written = []
+    fake = ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = lambda folder: written.append(Path(folder)) or nullcontext(MagicMock())
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    retold(runs.folder(JOB), {"recipe": name, "arm": name})
+    assert main(["runs", "tensorboard", "events", "--status", "done"]) == DONE
+    assert len(written) == 2
+    assert all((tmp_path / "events") in (tmp_path / one).resolve().parents for one in written)
 
 
 @pytest.mark.parametrize(

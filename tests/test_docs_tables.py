@@ -9,6 +9,7 @@ from winze.depth import Place
 from winze.lab.counting import WITH, WITHOUT
 from winze.lab.job import plain
 from winze.lab.packing import packed
+from winze.lab.results import write
 from winze.readings import Readings
 from winze.recipes.decayed import supervised
 from winze.recipes.residual_droppath import ablation, table1
@@ -22,12 +23,12 @@ tables = script("tables")
 def keep(results, recipe, scale, arm, runs):
     """Add the readings of an arm's seeds to a recipe's kept runs."""
     file = results / f"{recipe.name}.json"
-    file.parent.mkdir(exist_ok=True)
     entries = json.loads(file.read_text())["runs"] if file.exists() else []
-    told = {"key": "", "scale": scale, "arm": arm, "device": "", "versions": {}, "commit": "", "started": ""}
+    told = {"scale": scale, "arm": arm, "device": "", "versions": {}, "commit": "", "started": ""}
     told |= {"seconds": 1.0, "config": plain(recipe.config(scale, arm))}
-    entries += [told | {"seed": seed} | packed(readings, recipe.measures) for seed, readings in enumerate(runs)]
-    file.write_text(json.dumps({"kind": "winze results", "version": 1, "recipe": recipe.name, "runs": entries}))
+    for job, readings in zip(recipe.jobs(scale, [arm], range(len(runs))), runs, strict=True):
+        entries.append(told | {"key": job.key, "seed": job.seed} | packed(readings, recipe.measures))
+    write(file, recipe.name, entries)
 
 
 def whole(measures, data="cifar10", **conventions):

@@ -1,11 +1,15 @@
 """Readings come back from their folder exactly, or with a clear error."""
 
 import contextlib
+import hashlib
+import io
 import json
 import math
+import os
 import subprocess
 import sys
 import threading
+import zipfile
 from dataclasses import astuple
 from pathlib import Path
 
@@ -309,7 +313,7 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"version": 2}, "format 2"),
+        ({"version": 3}, "format 3"),
         ({"kind": "something"}, "not written by winze"),
         ({"sha256": {}}, "lacks the hashes"),
         ({"conventions": None}, "lacks the hashes or the conventions"),
@@ -321,6 +325,194 @@ def test_another_format_is_refused(tmp_path, change, says):
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises(ReadingsError, match=says):
         Readings.load(tmp_path)
+
+
+# Folders from elsewhere
+
+
+def forged(folder: Path, **changes: bytes | dict) -> None:
+    """Readings of which some files are others, with hashes and a seal that fit."""
+    some().save(folder)
+    manifest = json.loads((folder / "scan.json").read_text())
+    manifest["conventions"] |= changes.pop("conventions", {})
+    for name, body in changes.items():
+        file = {"rows": "readings.csv", "arrays": "arrays.npz"}[name]
+        (folder / file).write_bytes(body)
+        manifest["sha256"][file] = hashlib.sha256(body).hexdigest()
+    del manifest["seal"]
+    said = json.dumps(manifest, sort_keys=True).encode()
+    (folder / "scan.json").write_text(json.dumps(manifest | {"seal": hashlib.sha256(said).hexdigest()}))
+
+
+def archive(entries: dict[str, bytes], how: int = zipfile.ZIP_STORED) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", how) as file:
+        for name, body in entries.items():
+            file.writestr(name, body)
+    return buffer.getvalue()
+
+
+def npy(header: str, data: bytes = b"") -> bytes:
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode() + data
+
+
+def pickled() -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    return buffer.getvalue()
+
+
+def overlapping() -> bytes:
+    """Two entries of the directory that point at the same megabyte."""
+    body = archive({"a.npy": bytes(1 << 20), "b.npy": b""})
+    start = body.index(b"PK\x01\x02")
+    second = body.index(b"PK\x01\x02", start + 4)
+    return body[:second] + body[start:second] + body[second + second - start :]
+
+
+HEADER = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }\n"
+HOSTILE_ARRAYS = {
+    "no archive": b"hello",
+    "bomb": archive({"a.npy": bytes(1 << 24)}, zipfile.ZIP_DEFLATED),
+    "shared bytes": overlapping(),
+    "pickle": archive({"a.npy": pickled()}),
+    "huge shape": archive({"a.npy": npy(HEADER % ("<f8", (10**12,)))}),
+    "negative shape": archive({"a.npy": npy(HEADER % ("<f8", (-1,)), bytes(8))}),
+    "no shape": archive({"a.npy": npy(HEADER % ("<f8", "'x'"))}),
+    "no dtype": archive({"a.npy": npy(HEADER % ("<q99", (1,)))}),
+    "record": archive({"a.npy": npy("{'descr': [('a','<f8')],'fortran_order':False,'shape':(1,),}\n", bytes(8))}),
+    "deep header": archive({"a.npy": npy("(" * 5000)}),
+    "no header": archive({"a.npy": b"\x93NUMPY"}),
+    "text": archive({"a.txt": b"hello"}),
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE_ARRAYS)
+def test_hostile_arrays_are_refused_by_the_name_of_their_file(tmp_path, kind):
+    forged(tmp_path, arrays=HOSTILE_ARRAYS[kind])
+    with pytest.raises(ReadingsError, match=r"arrays\.npz (has|holds)"):
+        Readings.load(tmp_path)
+
+
+START = ",".join(COLUMNS) + "\n"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"a,b\n1,2\n",
+        f"{START}1,2\n".encode(),
+        f"{START}{',' * 40}\n".encode(),
+        f"{START}x,d,s,p,0,1,probe,0.5,,,1,\n".encode(),
+        f"{START},d,s,p,0,1,probe,half,,,1,\n".encode(),
+        f"{START},d,s,p,{'9' * 40},1,probe,0.5,,,1,\n".encode(),
+        f"{START},d,s,p,{'9' * 9000},1,probe,0.5,,,1,\n".encode(),
+        f"{START},d,s,p,-1,1,probe,0.5,,,1,\n".encode(),
+        f"{START},d,s,p,2000000000,1,probe,0.5,,,1,\n".encode(),
+        f"{START},d,s,{'p' * 200_000},0,1,probe,0.5,,,1,\n".encode(),
+        f'{START},d,s,"p'.encode(),
+        START.encode() + b"\xff\xfe",
+        f"{START}\0".encode(),
+    ],
+    ids=range(14),
+)
+def test_a_hostile_table_is_refused_by_the_name_of_its_file(tmp_path, body):
+    forged(tmp_path, rows=body)
+    with pytest.raises(ReadingsError, match=r"readings\.csv"):
+        Readings.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "conventions",
+    [
+        {"places": "layer1"},
+        {"places": []},
+        {"places": ["a", "a"]},
+        {"places": ["a"], "layouts": []},
+        {"layouts": [[1]], "places": ["a"]},
+        {"data": None},
+        {"rank": {"max_features": "many"}},
+        {"example": [1, -1]},
+        {"notes": [{}]},
+        {"fingerprint": {"weights": 3}},
+        {"class_count": True},
+    ],
+    ids=str,
+)
+def test_a_convention_of_another_type_is_named(tmp_path, conventions):
+    forged(tmp_path, conventions=conventions)
+    with pytest.raises(ReadingsError, match=rf"scan\.json: .*({'|'.join(conventions)})"):
+        Readings.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 100_000, '{"kind": "winze readings"' + ', "a": ' + "[" * 100_000], ids=["list", "deep"]
+)
+def test_json_that_is_too_deep_is_no_traceback(tmp_path, text):
+    (tmp_path / "scan.json").write_text(text)
+    with pytest.raises(ReadingsError, match=r"scan\.json was cut short or is no JSON"):
+        Readings.load(tmp_path)
+
+
+def test_every_changed_bit_of_the_manifest_is_noticed(tmp_path):
+    some().save(tmp_path)
+    path = tmp_path / "scan.json"
+    body = path.read_bytes()
+    for position in range(0, len(body), 7):
+        for bit in (0, 4):
+            path.write_bytes(body[:position] + bytes([body[position] ^ 1 << bit]) + body[position + 1 :])
+            if body[position : position + 1].isspace():
+                continue  # how JSON is laid out says nothing
+            with pytest.raises(ReadingsError, match=r"scan\.json|readings"):
+                Readings.load(tmp_path)
+
+
+def test_readings_from_before_seals_are_read_with_a_note(tmp_path):
+    some().save(tmp_path)
+    path = tmp_path / "scan.json"
+    manifest = json.loads(path.read_text())
+    del manifest["seal"]
+    path.write_text(json.dumps(manifest | {"version": 1}))
+    assert Readings.load(tmp_path).conventions["notes"] == ["an older winze stored this: scan.json has no seal"]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(ReadingsError, match="does not match its seal"):
+        Readings.load(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["readings.csv", "arrays.npz", "scan.json"])
+def test_a_file_larger_than_readings_are_is_not_read(tmp_path, file, monkeypatch):
+    some().save(tmp_path)
+    with (tmp_path / file).open("r+b") as opened:
+        opened.truncate(1 << 36)  # of which the disk holds next to nothing
+    real = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: real(path) if path.name != file else pytest.fail("was read"))
+    with pytest.raises(ReadingsError, match=rf"{file} has .* GB, more than readings take"):
+        Readings.load(tmp_path)
+
+
+def test_a_pipe_in_the_place_of_a_file_is_no_file(tmp_path):
+    some().save(tmp_path)
+    (tmp_path / "readings.csv").unlink()
+    os.mkfifo(tmp_path / "readings.csv")
+    with pytest.raises(ReadingsError, match=r"readings\.csv is no file"):
+        Readings.load(tmp_path)
+
+
+def test_two_writers_at_once_leave_the_readings_of_one(tmp_path):
+    def write(value: float) -> None:
+        for _ in range(12):
+            some(value).save(tmp_path, {"weights": str(value).encode()})
+
+    writers = [threading.Thread(target=write, args=(value,)) for value in (0.1, 0.7)]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    loaded = Readings.load(tmp_path)
+    value = float((tmp_path / "weights").read_text())
+    assert same(loaded, some(value))
+    assert len(list(tmp_path.iterdir())) == 4
 
 
 @pytest.mark.parametrize(

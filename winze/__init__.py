@@ -1,9 +1,13 @@
 """Shape and measure what a neural network represents at every depth."""
 
-from winze import measure
-from winze.depth import Place
-from winze.observe import Scan, Watch, cka_between, compare, extractor, load, save, scan, truncate
-from winze.shape import (
+from winze.interrupt import guard_import
+
+guard_import()  # before what takes seconds to import
+
+from winze import measure  # noqa: E402
+from winze.depth import Place  # noqa: E402
+from winze.observe import Scan, Watch, cka_between, compare, extractor, load, save, scan, truncate  # noqa: E402
+from winze.shape import (  # noqa: E402
     Alternation,
     CaptureError,
     DecayedIdentity,

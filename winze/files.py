@@ -26,6 +26,7 @@ def write_atomically(path: Path, content: Content) -> None:
 
     `content` is bytes, or a function that writes into the open file it is given.
     """
+    check_target(path)
     temporary = path.with_name(f".{path.name.lstrip('.')}.{os.getpid()}")
     with told_when_full(path):
         try:
@@ -42,6 +43,15 @@ def write_atomically(path: Path, content: Content) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def check_target(path: Path) -> Path:
+    """The path itself, where a file may be written; devices, pipes and folders are refused, not replaced."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; a file is wanted")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{path} is a device or a pipe, which a file would replace; give another name")
+    return path
 
 
 @contextmanager

@@ -117,6 +117,15 @@ def test_a_phase_of_a_recipe_that_has_changed_since_is_refused(tmp_path):
         Bench(tmp_path).train(MLP(4, 7, 2, 3), spots(), TRAINING)
 
 
+@pytest.mark.parametrize("body", ["", "{", "[" * 100_000])
+def test_a_damaged_phase_is_named_with_its_path(tmp_path, body):
+    Bench(tmp_path).train(net(), spots(), TRAINING, name="main")
+    path = tmp_path / "phases" / "main" / "phase.json"
+    path.write_text(body)
+    with pytest.raises(StoreError, match=rf"{path} was cut short or is no JSON .*remove {path.parent}"):
+        Bench(tmp_path).train(net(), spots(), TRAINING, name="main")
+
+
 def test_a_kept_network_is_loaded_again_by_its_file_alone(tmp_path):
     network = MLP(4, 6, 2, 3)
     path = Bench(tmp_path).keep(network, describe("winze/mlp2x6", 3, inputs=4))
@@ -136,7 +145,7 @@ def test_a_kept_network_with_tied_weights_is_loaded_again(tmp_path):
     network = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4))
     network[1].weight = network[0].weight
     path = Bench(tmp_path).keep(network, f"{tmp_path / 'tied.py'}:net", name="tied")
-    assert torch.equal(winze.load(path)(spots()[0]), network(spots()[0]))
+    assert torch.equal(winze.load(path, trust=True)(spots()[0]), network(spots()[0]))
 
 
 def test_a_process_that_only_works_along_writes_nothing(tmp_path):

@@ -59,6 +59,7 @@ def test_finished_runs_are_kept_once_and_then_counted(capsys, tmp_path, monkeypa
     from winze.recipes.tunnel.main import recipe
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("winze.lab.perform.commit", lambda: "abc")
     job = recipe.jobs("smoke", arms=["mlp4"])[0]
     perform(job, Runs("runs"), progress=False)
     assert main(["runs", "keep"]) == DONE

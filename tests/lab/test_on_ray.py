@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from lasting_work import jobs
 
-from winze.lab.on_ray import SECONDS, OnRay, RayError
+from winze.lab.on_ray import SECONDS, OnRay, RayError, _Pulse
 from winze.lab.store import Runs, read
 from winze.readings import Readings
 
@@ -54,6 +54,27 @@ def test_an_address_without_a_cluster_is_refused(monkeypatch, address, says):
     with pytest.raises(RayError, match=says):
         OnRay()
     assert time.monotonic() - began < 30
+
+
+def test_a_cluster_that_is_gone_is_noticed(monkeypatch):
+    monkeypatch.setattr("winze.lab.on_ray.SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        pulse = _Pulse(f"127.0.0.1:{server.getsockname()[1]}")
+        time.sleep(1.1)
+        pulse.check()
+        assert pulse.beats
+    time.sleep(1.1)
+    with pytest.raises(RayError, match=r"the Ray cluster at 127.0.0.1:\d+ is gone; what was finished is kept"):
+        pulse.check()
+    assert not pulse.beats
+
+
+def test_a_head_that_was_never_reached_is_not_missed(monkeypatch):
+    monkeypatch.setattr("winze.lab.on_ray.SECONDS", 0.0)
+    pulse = _Pulse("127.0.0.1:1")
+    time.sleep(1.1)
+    pulse.check()
+    assert pulse.beats
 
 
 def test_somebody_else_who_answers_is_no_cluster(monkeypatch):

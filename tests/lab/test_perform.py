@@ -14,8 +14,8 @@ from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, wor
 from torch import nn
 
 from winze.files import sha256
-from winze.lab.perform import perform
-from winze.lab.store import RUN, BusyError, Runs, read
+from winze.lab.perform import _where, perform
+from winze.lab.store import RUN, BusyError, Runs, read, sealed
 from winze.readings import Readings
 from winze.train import Hardware, StoreError, Training
 
@@ -59,7 +59,7 @@ def test_a_finished_run_is_never_run_again(runs):
 def test_what_was_read_is_stored_with_its_hashes(runs):
     folder = perform(job(), runs, recipe=RECIPE)
     told = read(folder)
-    assert told["sha256"] == {name: sha256(folder / name) for name in OUTCOME if name != "scan.json"}
+    assert told["sha256"] == {name: sha256(folder / name) for name in OUTCOME}
     rows = Readings.load(folder).rows
     assert {"loss", "drawn", "numerical_rank", "probe"} <= {row.measure for row in rows}
 
@@ -123,8 +123,8 @@ def test_an_interrupted_run_is_unfinished_not_failed(runs, whole):
 def test_seconds_add_up_over_the_times_a_run_was_at_work(runs):
     with pytest.raises(ZeroDivisionError):
         perform(job(), runs, recipe=recipe(lambda config, bench: 1 / 0))
-    runs_json = runs.folder(job()) / RUN
-    runs_json.write_text(runs_json.read_text().replace('"seconds": 0', '"seconds": 1000'))
+    folder = runs.folder(job())
+    (folder / RUN).write_bytes(sealed(read(folder) | {"seconds": 1000.0}))
     told = read(perform(job(), runs, recipe=recipe(little)))
     assert told["seconds"] > 1000
 
@@ -144,7 +144,71 @@ def test_a_run_goes_on_with_the_threads_it_was_begun_with(runs):
     assert read(runs.folder(job()))["threads"] == 3
 
 
-def test_a_run_resumed_with_other_versions_notes_it(runs, monkeypatch):
+def half_done(runs, **kwargs):
+    """A run that was stopped after the first of its two trainings, with a checkpoint of it."""
+
+    def stopping(config, bench):
+        bench.train(nn.Linear(4, 3), spots(), config.first, name="first")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        perform(job(), runs, recipe=recipe(stopping), **kwargs)
+    return runs.folder(job())
+
+
+@pytest.mark.parametrize(
+    ("what", "now"),
+    [
+        ("versions", {"python": "3", "torch": "9.9", "winze": "0.1.0"}),
+        ("versions", {"python": "3", "torch": torch.__version__, "winze": "9.9"}),
+        ("source", "0123456789abcdef"),
+        ("device", "another GPU"),
+    ],
+)
+def test_a_half_done_run_of_another_version_or_device_is_begun_anew_and_set_aside(runs, whole, monkeypatch, what, now):
+    folder = half_done(runs)
+    before = read(folder)
+    monkeypatch.setattr(f"winze.lab.perform.{what}", lambda *_: now)
+    with pytest.warns(UserWarning, match=rf"{folder.name} is begun anew.*{what} .*; what there was lies in .*\.aside"):
+        assert resumed(runs) == whole
+    told = read(folder)
+    assert (told[what], told["resumed"]) == (now, 0)
+    assert told["notes"][0].startswith(f"begun anew, since it was begun with something else: {what} ")
+    (aside,) = (runs.root / ".aside").iterdir()
+    assert read(aside) == before
+    assert list((aside / "phases" / "first").glob("*.safetensors"))
+    assert [facts.key for facts in runs.all()] == [folder.name]
+
+
+@pytest.mark.parametrize("flag", ["compile", "deterministic"])
+def test_a_half_done_run_with_other_flags_is_begun_anew_and_flags_are_recorded(runs, flag):
+    folder = half_done(runs)
+    assert read(folder)["flags"][flag] is False
+    with pytest.warns(UserWarning, match=f"begun anew.*flags.*'{flag}': True"):
+        perform(job(), runs, recipe=recipe(little), hardware=Hardware(**{flag: True}))
+    assert read(folder)["flags"][flag] is True
+
+
+def test_a_run_set_aside_twice_is_kept_twice(runs, monkeypatch):
+    for number in range(3):
+        monkeypatch.setattr("winze.lab.perform.source", lambda number=number: f"{number}")
+        if number:
+            with pytest.warns(UserWarning, match="begun anew"):
+                half_done(runs)
+        else:
+            half_done(runs)
+    assert names(runs.root / ".aside") == [f"{job().key}-1", f"{job().key}-2"]
+
+
+def test_a_finished_run_of_another_version_stays_as_it_is(runs, monkeypatch):
+    folder = perform(job(), runs, recipe=recipe(little))
+    before = (folder / RUN).read_bytes()
+    monkeypatch.setattr("winze.lab.perform.source", lambda: "another")
+    perform(job(), runs, recipe=recipe(little))
+    assert (folder / RUN).read_bytes() == before
+
+
+def test_a_run_resumed_from_another_commit_of_the_same_code_notes_it(runs, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         perform(job(), runs, recipe=recipe(lambda config, bench: 1 / 0))
     monkeypatch.setattr("winze.lab.perform.commit", lambda: "abc")
@@ -315,7 +379,7 @@ def test_a_run_that_another_process_is_writing_is_refused(runs):
 
 def test_the_other_processes_of_torchrun_work_along_and_write_nothing(runs, monkeypatch):
     with runs.open(job()) as run:
-        run.tell(status="running", threads=1)
+        run.tell(**_where(Hardware()), status="running", threads=1)
     seen = []
 
     def working(config, bench):
@@ -335,6 +399,24 @@ def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
     monkeypatch.setattr("winze.lab.perform.PATIENCE", 0.2)
     with pytest.raises(StoreError, match="has not begun"):
         perform(job(), runs, recipe=recipe(little))
+
+
+CHILD = """
+import time
+from winze.lab.perform import _end_with_parent
+_end_with_parent()
+print("ready", flush=True)
+time.sleep(300)
+"""
+
+
+@pytest.mark.slow
+def test_a_process_of_torchrun_ends_when_torchrun_was_killed():
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {CHILD!r}])"
+    with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.kill()
+        assert process.stdout.read() == ""  # comes to its end when the child, which holds the other end, is gone
 
 
 @pytest.mark.slow

@@ -1,7 +1,14 @@
 """Readings that are kept: nothing is lost, nothing replaced, and settings are what counts."""
 
+import base64
+import fcntl
 import json
 import math
+import os
+import random
+import shutil
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -9,13 +16,25 @@ import pytest
 from small_recipe import Inner, Settings, make_recipe
 
 from winze.depth import Place
+from winze.files import StoreError, sha256
 from winze.lab import Claim, Scale, at_most, tunnel_at
-from winze.lab.job import plain
+from winze.lab.job import Job, plain
 from winze.lab.lines import lines
 from winze.lab.packing import first_difference, packed, unpacked
 from winze.lab.perform import perform
-from winze.lab.results import ResultsError, add, file_of, finished, load, readings_of, same_settings, stale
-from winze.lab.store import Runs
+from winze.lab.results import (
+    ResultsError,
+    add,
+    add_all,
+    file_of,
+    finished,
+    load,
+    readings_of,
+    same_settings,
+    stale,
+    write,
+)
+from winze.lab.store import RUN, Runs, read, sealed
 from winze.readings import Readings
 
 
@@ -95,29 +114,213 @@ def test_adding_twice_changes_nothing(recipe, folders, tmp_path):
     assert file_of(recipe, tmp_path).read_bytes() == before
 
 
+def rewritten(folder, **facts):
+    """The run with other facts in its run.json, whose hashes are those of its files as they are now."""
+    told = read(folder) | facts
+    told["sha256"] = {name: sha256(folder / name) for name in told["sha256"]}
+    (folder / RUN).write_bytes(sealed(told))
+    return folder
+
+
+def reread(folder, value):
+    """The run with another value in its first row."""
+    changed = Readings.load(folder)
+    changed.rows[0] = replace(changed.rows[0], value=value)
+    changed.save(folder)
+    return rewritten(folder)
+
+
 def test_other_readings_of_the_same_run_raise_and_are_not_taken(recipe, folders, tmp_path):
     add(folders[0], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_bytes()
-    changed = Readings.load(folders[0])
-    changed.rows[0] = replace(changed.rows[0], value=99.0)
-    changed.save(folders[0])
+    reread(folders[0], 99.0)
     with pytest.raises(ResultsError, match=r"other readings of plain, seed 0 .*score: 0.1 is kept, 99.0 is new"):
         add(folders[0], recipe, tmp_path)
     assert file_of(recipe, tmp_path).read_bytes() == before
 
 
+def test_readings_that_differ_by_rounding_are_those_of_the_same_run(recipe, folders, tmp_path):
+    add(folders[0], recipe, tmp_path)
+    before = file_of(recipe, tmp_path).read_bytes()
+    assert add(reread(folders[0], 0.1 + 1e-9), recipe, tmp_path) is False
+    assert file_of(recipe, tmp_path).read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["readings.csv", "arrays.npz", "scan.json"])
+def test_a_run_whose_files_were_changed_is_not_kept(recipe, folders, tmp_path, name):
+    path = folders[0] / name
+    path.write_bytes(path.read_bytes() + b" ")
+    with pytest.raises(StoreError, match=f"{name} was changed after the run, its SHA-256 differs"):
+        add(folders[0], recipe, tmp_path)
+    path.unlink()
+    with pytest.raises(StoreError, match=f"{name} is missing"):
+        add(folders[0], recipe, tmp_path)
+
+
+def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weights_is_not(recipe, folders, tmp_path):
+    weights = folders[0] / "net.safetensors"
+    weights.write_bytes(b"weights")
+    told = read(folders[0])
+    told["sha256"][weights.name] = sha256(weights)
+    (folders[0] / RUN).write_bytes(sealed(told))
+    weights.write_bytes(b"other weights")
+    with pytest.raises(StoreError, match=r"net\.safetensors was changed after the run"):
+        add(folders[0], recipe, tmp_path)
+    weights.unlink()
+    assert add(folders[0], recipe, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["../other.csv", "/etc/hostname", "a/b"])
+def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
+    told = read(folders[0])
+    (folders[0] / RUN).write_bytes(sealed(told | {"sha256": told["sha256"] | {name: "0"}}))
+    with pytest.raises(StoreError, match="is no file of a run"):
+        add(folders[0], recipe, tmp_path)
+
+
+@pytest.mark.parametrize("facts", [{"seed": 5}, {"config": plain(Settings(size=8))}, {"key": "0" * 16}], ids=str)
+def test_a_run_whose_key_is_not_that_of_its_settings_is_not_kept(recipe, folders, tmp_path, facts):
+    rewritten(folders[0], **facts)
+    with pytest.raises(StoreError, match="its key is not that of its settings and seed"):
+        add(folders[0], recipe, tmp_path)
+
+
+def test_a_run_copied_under_the_key_of_another_seed_does_not_count(recipe, folders, tmp_path):
+    shutil.rmtree(folders[2])
+    shutil.copytree(folders[0], folders[2])  # the same arm, seed 1
+    heard = []
+    found = finished(recipe, tmp_path / "runs", heard.append)["cpu"]
+    assert sorted(found["plain"]) == [0, 2]
+    assert len(heard) == 1
+    assert "its key is not that of its settings and seed" in heard[0]
+
+
+def as_seed(folder, recipe, seed):
+    """A copy of a run that says it had another seed, with the key and folder that go with it."""
+    told = json.loads((folder / RUN).read_text())
+    key = Job(recipe.name, told["scale"], told["arm"], seed, told["config"]).key
+    copied = folder.parents[1] / "forged" / key
+    shutil.copytree(folder, copied)
+    return rewritten(copied, seed=seed, key=key)
+
+
+def test_one_run_under_two_seeds_is_not_kept(recipe, folders, tmp_path):
+    copied = as_seed(folders[0], recipe, 7)
+    add(folders[0], recipe, tmp_path)
+    with pytest.raises(ResultsError, match="plain, seed 7, has the very readings of seed 0"):
+        add(copied, recipe, tmp_path)
+    heard = []
+    assert add_all([folders[1], copied], recipe, tmp_path, heard.append) == [folders[1]]
+    assert len(heard) == 1
+
+
+def test_a_run_that_names_a_path_of_the_machine_is_not_kept(recipe, folders, tmp_path):
+    told = Readings.load(folders[0])
+    told.conventions["notes"] = ["looked for /home/me/data/set"]
+    told.save(folders[0])
+    with pytest.raises(ResultsError, match="names a path of this machine, /home/me/data/set"):
+        add(rewritten(folders[0]), recipe, tmp_path)
+
+
+def test_several_processes_that_keep_at_once_lose_nothing(recipe, folders, tmp_path):
+    # threads will do: each opens the folder itself, and a lock belongs to what was opened
+    with ThreadPoolExecutor(6) as pool:
+        assert list(pool.map(lambda folder: add(folder, recipe, tmp_path), folders)) == [True] * 6
+    assert sum(len(seeds) for seeds in load(recipe, tmp_path)["cpu"].values()) == 6
+
+
+def test_a_folder_that_another_process_writes_is_waited_for_and_then_told(recipe, folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("winze.lab.results.PATIENCE", 0.1)
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(StoreError, match="is being written by another process"):
+            add(folders[0], recipe, tmp_path)
+    finally:
+        os.close(handle)
+
+
+def test_many_runs_are_read_and_written_once(recipe, folders, tmp_path, monkeypatch):
+    written = []
+    monkeypatch.setattr("winze.lab.results.write", lambda *given: written.append(given) or write(*given))
+    assert len(add_all(folders, recipe, tmp_path)) == 6
+    assert add_all(folders, recipe, tmp_path) == []
+    assert len(written) == 1
+
+
+def test_wherever_a_bit_of_kept_readings_was_flipped_it_is_noticed(recipe, folders, tmp_path):
+    for folder in folders:
+        add(folder, recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    whole, rng = file.read_bytes(), random.Random(0)
+    for place in (*range(0, 200, 3), *(rng.randrange(len(whole)) for _ in range(200)), len(whole) - 2):
+        if whole[place : place + 1] != b" ":  # a blank of the first line may become another
+            flipped = bytes([whole[place] ^ (1 << rng.randrange(7))])
+            file.write_bytes(whole[:place] + flipped + whole[place + 1 :])
+            with pytest.raises(ResultsError):
+                load(recipe, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rows": [{}]},
+        {"rows": 7},
+        {"places": []},
+        {"arrays": {"a": {"dtype": "O", "shape": [1], "data": ""}}},
+        {"arrays": {"a": {"dtype": "<f8", "shape": [1 << 40], "data": "eJw="}}},
+        {
+            "arrays": {
+                "a": {"dtype": "<f8", "shape": [2], "data": base64.b64encode(zlib.compress(bytes(10**7))).decode()}
+            }
+        },
+        {"conventions": 3},
+        {"started": 5},
+        {"device": None},
+    ],
+    ids=str,
+)
+def test_kept_readings_that_make_no_sense_are_refused_though_their_seal_is_right(recipe, folders, tmp_path, changes):
+    add(folders[0], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    (one,) = json.loads(file.read_text())["runs"]
+    write(file, recipe.name, [one | changes])
+    with pytest.raises(ResultsError, match=rf"score\.json: .*run {one['key']}"):
+        load(recipe, tmp_path)
+
+
+def test_a_line_that_is_gone_is_noticed(recipe, folders, tmp_path):
+    for folder in folders:
+        add(folder, recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    lines_before = file.read_text().splitlines()
+    file.write_text("\n".join([lines_before[0], *lines_before[2:]]) + "\n")
+    with pytest.raises(ResultsError, match="its SHA-256 differs"):
+        load(recipe, tmp_path)
+
+
+def test_a_damaged_run_does_not_stop_the_others(recipe, folders, tmp_path):
+    (folders[2] / "readings.csv").write_text("")
+    heard = []
+    assert len(add_all(folders, recipe, tmp_path, heard.append)) == 5
+    left = finished(recipe, tmp_path / "runs", heard.append)["cpu"]
+    assert sum(map(len, left.values())) == 5
+    assert len(heard) == 2
+    assert all(f"{folders[2]}/readings.csv was changed after the run" in one for one in heard)
+
+
 def test_adding_a_run_adds_one_line_and_leaves_the_others(recipe, folders, tmp_path):
     for folder in folders[:3]:
         add(folder, recipe, tmp_path)
-    before = file_of(recipe, tmp_path).read_text().splitlines()
+    before = file_of(recipe, tmp_path).read_text().splitlines()[1:]
     add(folders[3], recipe, tmp_path)
-    after = file_of(recipe, tmp_path).read_text().splitlines()
+    after = file_of(recipe, tmp_path).read_text().splitlines()[1:]
     assert len(after) == len(before) + 1
     assert {line.rstrip(",") for line in before} <= {line.rstrip(",") for line in after}
 
 
 def test_a_run_that_is_not_finished_or_of_another_recipe_is_not_kept(recipe, folders, tmp_path):
-    with pytest.raises(ResultsError, match="is no finished run"):
+    with pytest.raises(StoreError, match="is no finished run"):
         add(tmp_path / "nothing", recipe, tmp_path)
     with pytest.raises(ResultsError, match="is a run of small/score, not of small/other"):
         add(folders[0], make_recipe(name="small/other"), tmp_path)
@@ -180,10 +383,23 @@ def test_a_damaged_file_is_named(recipe, tmp_path):
 def test_the_same_settings_kept_twice_raise(recipe, folders, tmp_path):
     add(folders[0], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
-    told = json.loads(file.read_text())
-    told["runs"].append(told["runs"][0] | {"key": "0" * 16})
-    file.write_text(json.dumps(told))
+    (one,) = json.loads(file.read_text())["runs"]
+    older = {name: value for name, value in one["config"].items() if name != "kind"}  # a field that came later
+    other = one | {"config": older, "key": Job(recipe.name, "cpu", "plain", 0, older).key}
+    write(file, recipe.name, [one, other])
     with pytest.raises(ResultsError, match="plain, seed 0, twice"):
+        load(recipe, tmp_path)
+
+
+def test_kept_runs_of_another_recipe_or_with_a_wrong_key_are_refused(recipe, folders, tmp_path):
+    add(folders[0], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    (one,) = json.loads(file.read_text())["runs"]
+    write(file, "small/other", [one])
+    with pytest.raises(ResultsError, match="keeps runs of 'small/other', not of small/score"):
+        load(recipe, tmp_path)
+    write(file, recipe.name, [one | {"seed": 4}])
+    with pytest.raises(ResultsError, match=r"the key of run .* is not that of its settings and seed"):
         load(recipe, tmp_path)
 
 

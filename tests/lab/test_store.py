@@ -1,5 +1,6 @@
 import json
 import os
+import random
 import subprocess
 import sys
 import time
@@ -10,7 +11,7 @@ import pytest
 from small_work import names
 
 from winze.lab.job import Job
-from winze.lab.store import RUN, BusyError, Runs, read
+from winze.lab.store import RUN, BusyError, Runs, read, sealed
 from winze.train import StoreError
 
 
@@ -165,10 +166,29 @@ def test_a_run_json_that_is_not_ours_is_refused(runs, body, why):
 
 def test_a_run_json_that_tells_of_another_job_is_refused(runs):
     folder = begun(runs)
-    told = json.loads((folder / RUN).read_text())
-    (folder / RUN).write_text(json.dumps(told | {"seed": 5}))
+    (folder / RUN).write_bytes(sealed(read(folder) | {"seed": 5}))
     with pytest.raises(StoreError, match="another job than tunnel/main cpu plain seed 0"), runs.open(JOB):
         pass
+
+
+def test_wherever_a_bit_of_run_json_was_flipped_it_is_noticed_and_the_run_listed(runs):
+    folder = begun(runs, source="code", versions={"torch": "2"}, notes=[], status="done", sha256={})
+    whole, rng = (folder / RUN).read_bytes(), random.Random(0)
+    for place in rng.sample(range(len(whole)), 200):
+        if not whole[place : place + 1].isspace():
+            (folder / RUN).write_bytes(
+                whole[:place] + bytes([whole[place] ^ (1 << rng.randrange(7))]) + whole[place + 1 :]
+            )
+            (facts,) = runs.all()
+            assert facts.status == "unreadable"
+            assert str(folder) in facts.error
+
+
+def test_a_run_from_before_seals_is_read(runs):
+    folder = begun(runs)
+    told = read(folder)
+    (folder / RUN).write_text(json.dumps(told))
+    assert read(folder) == told
 
 
 def test_all_runs_are_listed_the_youngest_last_and_other_folders_are_not(runs):

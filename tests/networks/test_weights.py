@@ -1,5 +1,6 @@
 import os
 import pickle
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,45 @@ def test_a_missing_file_and_a_folder_are_told(tmp_path):
         read_weights(tmp_path / "nowhere.pt")
     with pytest.raises(NetworkError, match="is a folder"):
         read_weights(tmp_path)
+
+
+# Names with a prefix, and archives that are more than they seem
+
+
+@pytest.mark.parametrize("prefix", ["net.", "model.", "model.backbone.", "student._orig_mod."])
+def test_one_prefix_before_every_name_is_taken_off(tmp_path, prefix):
+    trained, net = nn.Linear(3, 2), nn.Linear(3, 2)
+    state = {f"{prefix}{key}": value for key, value in trained.state_dict().items()}
+    torch.save({"state_dict": state, "epoch": 3, "hyper_parameters": {"lr": 0.1}}, tmp_path / "last.ckpt")
+    load_weights(net, tmp_path / "last.ckpt")
+    assert torch.equal(net.weight, trained.weight)
+
+
+def test_what_a_checkpoint_holds_beside_the_network_is_said(tmp_path):
+    state = {f"net.{key}": value for key, value in nn.Linear(3, 2).state_dict().items()}
+    torch.save({"state_dict": state | {"loss.weight": torch.ones(2)}}, tmp_path / "last.ckpt")
+    with pytest.warns(UserWarning, match=r"last\.ckpt: 1 entries are not used \(loss\.weight\)"):
+        load_weights(nn.Linear(3, 2), tmp_path / "last.ckpt")
+
+
+def test_two_networks_that_fit_are_not_chosen_from(tmp_path):
+    states = {f"{name}.{key}": value for name in "ab" for key, value in nn.Linear(3, 2).state_dict().items()}
+    torch.save(states, tmp_path / "both.pt")
+    with pytest.raises(NetworkError, match=r"both\.pt holds several networks of this kind, under a\. and b\."):
+        load_weights(nn.Linear(3, 2), tmp_path / "both.pt")
+
+
+def test_weights_go_into_a_wrapped_network(tmp_path):
+    trained, net = nn.Linear(3, 2), nn.DataParallel(nn.Linear(3, 2))
+    torch.save(trained.state_dict(), tmp_path / "net.pt")
+    assert torch.equal(load_weights(net, tmp_path / "net.pt").module.weight, trained.weight)
+
+
+def test_an_archive_that_unpacks_to_more_than_it_is_is_not_unpacked(tmp_path, monkeypatch):
+    torch.save({"weight": torch.zeros(1 << 16)}, tmp_path / "plain.pt")
+    with zipfile.ZipFile(tmp_path / "plain.pt") as plain, zipfile.ZipFile(tmp_path / "bomb.pt", "w", 8) as bomb:
+        for name in plain.namelist():
+            bomb.writestr(name, plain.read(name))
+    monkeypatch.setattr("torch.load", lambda *_, **__: pytest.fail("it was unpacked"))
+    with pytest.raises(NetworkError, match=r"bomb\.pt is refused: it has .* MB and would unpack to .* MB"):
+        read_weights(tmp_path / "bomb.pt")

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from winze.observe.costs import costs
+from winze.observe.costs import Cost, SpeedUp, costs
 
 
 class Disturbed(nn.Linear):
@@ -57,3 +57,44 @@ def test_quick_networks_run_for_a_second_and_slow_ones_a_few_times(each, rounds,
     (found,) = costs([Slow(4, 4)], (torch.zeros(2, 4),))
     assert len(calls) - 2 == pytest.approx(rounds, abs=1)  # counted once, warmed up once
     assert found.seconds == pytest.approx(each)
+
+
+def test_the_interval_of_a_speed_up_is_of_rounds_and_holds_its_value():
+    whole, part = Cost(1, 1, (4.0, 6.0, 4.0)), Cost(1, 1, (2.0, 2.0, 4.0))
+    found = SpeedUp.of(whole, part)
+    assert found.value == 2.0
+    assert 1.0 <= found.low < 2.0 < found.high <= 3.0
+    assert SpeedUp.of(Cost(1, 1, (4.0, 4.0)), Cost(1, 1, (1.0, 4.0))).high == 4.0
+    assert whole.seconds == 4.0
+    assert 4.0 < whole.high <= 6.0
+
+
+class Drawing(nn.Linear):
+    """A layer that draws random numbers and counts its calls in a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__(4, 4)
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return super().forward(x) + torch.randn(())
+
+
+def test_measuring_leaves_buffers_and_the_random_state_as_they_were():
+    net, before = Drawing(), torch.get_rng_state()
+    costs([net], (torch.zeros(2, 4),))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert net.calls == 0
+
+
+def test_a_parameter_that_is_handed_to_a_module_as_a_view_is_counted():
+    class Positions(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.positions, self.layer = nn.Parameter(torch.ones(1, 4)), nn.Bilinear(4, 4, 4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ x.T @ self.layer(x, self.positions.expand(len(x), -1))
+
+    assert costs([Positions()], (torch.zeros(2, 4),))[0].flops >= 2 * 2 * 2 * 4

@@ -7,7 +7,7 @@ import pandas
 import pytest
 import torch
 from nets import ResidualMLP, ResNet, mlp, vgg
-from samples import hooks_of, images, lively, loader, outputs_of, pooled_of, rows
+from samples import hooks_of, images, lively, loader, outputs_of, pooled_of, rows, taught
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -361,7 +361,8 @@ def test_one_measure_alone_reads_nothing_else_and_the_same(measure):
 
 
 def test_the_tunnel_is_the_same_with_probes_alone():
-    net, train, test = lively(ResNet()), images(60, seed=1), images(60)
+    train, test = images(60, seed=1), images(60)
+    net = taught(ResNet(), train)
     assert winze.scan(net, train, test, measures=["probe"]).tunnel(0.9) == winze.scan(net, train, test).tunnel(0.9)
 
 
@@ -489,7 +490,7 @@ def test_the_best_place_for_other_data_is_the_top_of_its_curve():
 
 
 def test_the_tunnel_starts_where_probes_reach_the_networks_own_accuracy():
-    net = lively(ResNet())
+    net = taught(ResNet(), images(200, seed=1))
     scan = winze.scan(net, images(200, seed=1), images(100), places=PLACES)
     own = float(scan.readings.arrays["correct/network"].mean())
     found = scan.tunnel(0.9)

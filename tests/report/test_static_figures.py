@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from synthetic import scan, watched
 
+from winze.depth import Place
 from winze.readings import Readings
 from winze.report import facts, figures, save_all, style
 from winze.report.scans import UnreadError
@@ -115,7 +116,28 @@ def test_only_figures_that_the_readings_support_are_saved(tmp_path: Path) -> Non
 
 
 def test_each_of_several_scans_gets_a_folder_of_plain_letters() -> None:
+    assert len(figures.folders(["x" * 300])[0]) <= 100
     assert figures.folders(["plain", "../<b>x", "b-x", "", "Plain"]) == ["plain", "b-x", "b-x-2", "scan", "Plain-2"]
+
+
+@pytest.mark.parametrize("measure", ["train/loss", "x/../../victim", "../victim", "/victim", "m" * 300, "a\nb", ".."])
+def test_a_measures_name_never_becomes_a_path(tmp_path, measure):
+    readings = Readings(conventions={"network": "mlp", "data": "d"})
+    for step in range(3):
+        readings.add(measure, step, place=Place(0, 1, "a"), step=step, data="d", split="test", n=1)
+    (tmp_path / "victim.svg").write_text("untouched")
+    written = save_all(readings, tmp_path / "report_figures")
+    assert written
+    assert {path.parent for path in written} == {tmp_path / "report_figures"}
+    assert (tmp_path / "victim.svg").read_text() == "untouched"
+
+
+def test_figures_do_not_follow_a_link_out_of_the_folder(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "report_figures").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="leads elsewhere"):
+        save_all(scan(), tmp_path / "report_figures")
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,17 @@ def test_a_norm_frozen_by_eval_stays_frozen_during_training_and_after():
     assert [module.training for module in net.body] == [True, False, True, True]
 
 
+def test_a_module_whose_own_train_keeps_it_in_eval_mode_stays_there():
+    class Still(nn.BatchNorm1d):
+        def train(self, mode=True):
+            return super().train(False)
+
+    net = Frozen()
+    net.body[1].__class__ = Still
+    fit(net, DATA, training())
+    assert net.seen == {(True, True, False, True, True)}
+
+
 def test_a_network_wholly_in_eval_mode_is_trained_in_train_mode_and_given_back_in_eval_mode():
     net = Frozen().eval()
     fit(net, DATA, training(epochs=1))
@@ -350,6 +361,16 @@ def test_a_checkpoint_of_weights_that_are_nan_is_told_for_what_it_is(tmp_path):
     kept.save(newest.step, newest.weights, newest.state)
     with pytest.raises(StoreError, match=r"checkpoint of step 4 .*NaN or infinite values in output.bias.*remove"):
         fit(small(), DATA, training(epochs=2), checkpoints=kept)
+
+
+def test_a_checkpoint_of_a_training_without_a_part_is_refused_by_name(tmp_path):
+    fit(small(), DATA, training(epochs=1), checkpoints=Checkpoints(tmp_path))
+    net = small()
+    with pytest.raises(StoreError, match=r"step 4 .*is of a training without average: train as it was begun"):
+        fit(net, DATA, training(epochs=2, ema=0.9), checkpoints=Checkpoints(tmp_path))
+    with pytest.raises(StoreError, match="without watch"):
+        fit(net, DATA, training(epochs=2), checkpoints=Checkpoints(tmp_path), watch=Watch(net, DATA, every=2))
+    assert torch.equal(weights(net), weights(small()))
 
 
 @pytest.mark.parametrize(

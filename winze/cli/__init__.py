@@ -8,6 +8,7 @@ import os
 import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, Protocol, Union, runtime_checkable
@@ -17,7 +18,7 @@ import tyro
 from winze.cli.compare import Compare
 from winze.cli.data import Data
 from winze.cli.demo import Demo
-from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input
+from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable, said
 from winze.cli.junctions import Junctions
 from winze.cli.listing import List
 from winze.cli.report import Report
@@ -25,6 +26,7 @@ from winze.cli.run import Run
 from winze.cli.runs import Runs
 from winze.cli.scan import Scan
 from winze.cli.truncate import Truncate
+from winze.interrupt import import_is_over
 
 ABOUT = "Shape and measure what a neural network represents at every depth."
 
@@ -52,7 +54,9 @@ VERBS: dict[str, type[Verb]] = {
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code: 0 done, 1 something failed, 2 bad input, 130 interrupted."""
+    import_is_over()
     words = list(sys.argv[1:] if argv is None else argv)
+    usual_format, warnings.formatwarning = warnings.formatwarning, _warning
     try:
         verb = _parsed(words)
         if verb is not None:
@@ -69,7 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         if not is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
             raise
-        return _said(BAD_INPUT, str(error) or type(error).__name__)
+        return _said(BAD_INPUT, said(error))
+    finally:
+        warnings.formatwarning = usual_format
     return DONE
 
 
@@ -120,6 +126,11 @@ def _one_line(boxed: str) -> str:
     return " ".join(" ".join(text).split())
 
 
+def _warning(message: Warning | str, *_: object, **__: object) -> str:
+    """A warning as one line, without the place in the code that it comes from."""
+    return f"winze: {printable(str(message))}\n"
+
+
 def _said(code: int, message: str) -> int:
-    sys.stderr.write(f"winze: {' '.join(message.split())}\n")
+    sys.stderr.write(f"winze: {printable(message)}\n")
     return code

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from winze.cli.wording import plain
+
 
 @dataclass(frozen=True)
 class Compare:
@@ -21,15 +23,16 @@ class Compare:
 
     def run(self) -> None:
         from winze import observe
-        from winze.cli.folder import writable_file
+        from winze.cli.folder import stored, writable_file
 
         if len(self.folders) < 2:
             raise ValueError(f"compare takes two scans or more, got {len(self.folders)}")
         page = writable_file(self.out)
-        scans = {name: observe.Scan.load(folder) for name, folder in named(self.folders).items()}
-        observe.compare(scans, page)
-        for name, scan in scans.items():
-            sys.stdout.write(f"{name}: {scan.summary()}\n")
+        with stored(" or ".join(map(str, self.folders))):
+            scans = {name: observe.Scan.load(folder) for name, folder in named(self.folders).items()}
+            observe.compare(scans, page)
+            for name, scan in scans.items():
+                sys.stdout.write(plain(f"{name}: {scan.summary()}\n"))
         sys.stdout.write(f"{page}\n")
 
 

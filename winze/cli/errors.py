@@ -13,6 +13,18 @@ class FailedError(Exception):
         self.code = code
 
 
+def said(error: BaseException) -> str:
+    """What an error says; of the system's own, which speak in numbers, the file and the reason."""
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{error.filename} cannot be read or written: {error.strerror[:1].lower()}{error.strerror[1:]}"
+    return str(error) or type(error).__name__
+
+
+def printable(text: str) -> str:
+    """A text on one line without control characters, which names in files may hold and terminals obey."""
+    return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
+
+
 def is_bad_input(error: Exception | None) -> bool:
     """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
     from winze.memory import is_out_of_memory

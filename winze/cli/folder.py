@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import shutil
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winze.files import sha256, write_atomically
+from winze.cli.errors import is_bad_input
+from winze.files import check_target, sha256
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:
@@ -16,14 +22,15 @@ if TYPE_CHECKING:
 
     import winze
 
-WEIGHTS, PAGE = "weights.safetensors", "report.html"
+WEIGHTS, PAGE, LOCK = "weights.safetensors", "report.html", ".lock"
 
 
 def writable_folder(folder: Path) -> Path:
     """The folder itself, after making sure, before any work, that a scan may be written there."""
     if folder.exists() and not folder.is_dir():
         raise ReadingsError(f"{folder} is a file; a scan is saved as a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not (folder / MANIFEST).is_file():
+    holds = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
+    if holds and not (folder / MANIFEST).is_file():
         raise ReadingsError(f"{folder} holds other things and no scan; give --out a new folder")
     _check_parent(folder)
     return folder
@@ -31,9 +38,7 @@ def writable_folder(folder: Path) -> Path:
 
 def writable_file(file: Path) -> Path:
     """The file itself, after making sure, before any work, that it may be written."""
-    if file.is_dir():
-        raise IsADirectoryError(f"{file} is a folder; a file is wanted")
-    _check_parent(file)
+    _check_parent(check_target(file))
     return file
 
 
@@ -47,34 +52,101 @@ def _check_parent(path: Path) -> None:
         raise PermissionError(f"{path} cannot be written: {parent} is read-only")
 
 
-def save(scan: winze.observe.Scan, folder: Path, net: torch.nn.Module | None, spec: Mapping[str, Any]) -> None:
-    """Write the scan, its report and the weights; a new folder appears whole or not at all."""
+@contextmanager
+def stored(folder: object) -> Iterator[None]:
+    """While open, a folder from elsewhere is used: what its readings break is an error of theirs, in one line."""
+    try:
+        yield
+    except Exception as error:
+        if is_bad_input(error) or os.environ.get("WINZE_TRACEBACK"):
+            raise
+        raise ReadingsError(
+            f"{folder} holds readings that winze cannot use: {type(error).__name__}: {error}"
+        ) from error
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """While open, no other process scans into this folder; what a killed one left, and an empty one, is removed."""
+    fresh = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = _locked(folder)
+    try:
+        _remove_old(folder)
+        if (folder / MANIFEST).is_file():
+            sys.stderr.write(f"winze: {folder} holds a scan, which will be replaced\n")
+        yield
+    finally:
+        (folder / LOCK).unlink(missing_ok=True)
+        os.close(handle)
+        if fresh and not (folder / MANIFEST).is_file():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _locked(folder: Path) -> int:
+    """The open lock of a folder; one that its last owner has just removed is no lock any more."""
+    path = folder / LOCK
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise ReadingsError(
+                f"another process is scanning into {folder}: wait for it, or give another --out"
+            ) from None
+        if path.exists() and path.stat().st_ino == os.fstat(handle).st_ino:
+            return handle
+        os.close(handle)
+
+
+def _remove_old(folder: Path) -> None:
+    """Remove folders beside this one in which a killed process of an older winze was writing it."""
+    for old in folder.absolute().parent.glob(f".{escape(folder.name)}.*"):
+        process = old.suffix.removeprefix(".")
+        if old.is_dir() and process.isdigit() and not Path("/proc", process).exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def save(
+    scan: winze.observe.Scan,
+    folder: Path,
+    net: torch.nn.Module | None,
+    spec: Mapping[str, Any],
+    costs: Callable[[], None] | None = None,
+) -> None:
+    """Write the readings and the weights, then measure the `costs` and write those and the page.
+
+    Whatever stops that, the readings are there.
+    """
     from winze.observe.files import pack
 
-    fresh = not folder.exists()
-    target = folder.absolute().with_name(f".{folder.name}.{os.getpid()}") if fresh else folder
+    beside = {} if net is None else {WEIGHTS: pack(net, spec)}
+    digests = [hashlib.sha256(body).hexdigest() for body in beside.values()]
+    scan.readings.conventions |= {"spec": dict(spec), "kept": digests[0] if digests else None}
+    scan.readings.save(folder, beside)
+    (folder / PAGE).unlink(missing_ok=True)  # of the scan before
+    if net is None:
+        (folder / WEIGHTS).unlink(missing_ok=True)
     try:
-        target.mkdir(parents=True, exist_ok=True)
-        if net is not None:
-            write_atomically(target / WEIGHTS, pack(net, spec))
-        digest = None if net is None else sha256(target / WEIGHTS)
-        scan.readings.conventions |= {"spec": dict(spec), "kept": digest}
-        scan.save(target)
-        scan.report(target / PAGE)
-        if net is None:
-            (target / WEIGHTS).unlink(missing_ok=True)
-        if fresh:
-            target.replace(folder)
-    finally:
-        if fresh:
-            shutil.rmtree(target, ignore_errors=True)
+        if costs is not None:
+            costs()
+            scan.readings.save(folder, beside)
+        scan.report(folder / PAGE)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"interrupted; the readings are in {folder}, `winze report {folder}` writes their page"
+        ) from None
 
 
 def rebuilt(
-    scan: winze.observe.Scan, folder: Path, spec: str | None = None, weights: Path | None = None
+    scan: winze.observe.Scan, folder: Path, spec: str | None = None, weights: Path | None = None, trust: bool = False
 ) -> torch.nn.Module:
-    """The network that was scanned, from what the folder says of it; `spec` and `weights` override that."""
-    from winze.networks import NetworkError, build, load_weights
+    """The network that was scanned, from what the folder says of it; `spec` and `weights` override that.
+
+    A `file.py:function` that the folder names is run with `trust` only.
+    """
+    from winze.networks import NetworkError, build, build_stored, load_weights
 
     told = scan.readings.conventions
     if "spec" not in told and (spec is None or weights is None):
@@ -84,5 +156,5 @@ def rebuilt(
         raise NetworkError(f"{file} is missing: the scan kept no weights, give --weights")
     if weights is None and told.get("kept") != sha256(file):
         raise NetworkError(f"{file} was cut short or changed after the scan; give --weights to use other ones")
-    net = build(spec or told["spec"])
+    net = build_stored(told["spec"], folder / MANIFEST, trust=trust) if spec is None else build(spec)
     return load_weights(net, file).eval()

@@ -35,20 +35,26 @@ class List:
 
     def _told(self, recipe: Recipe) -> str:
         """What there is to say of a recipe, in a few lines."""
-        from winze.lab.results import finished, load, readings_of
+        from winze.lab.results import ResultsError, finished, load, readings_of
 
         scales = [
             f"{name} ({_count(len(recipe.arms_at(name)), 'arm')} x {_count(len(scale.seeds), 'seed')})"
             for name, scale in recipe.scales.items()
         ]
-        kept = {scale: readings_of(runs) for scale, runs in load(recipe, self.results).items()}
+        kept, damage = {}, ""
+        try:
+            kept = {scale: readings_of(runs) for scale, runs in load(recipe, self.results).items()}
+        except ResultsError as error:
+            if self.recipe is not None:
+                raise
+            damage = str(error)
         lines = [
             f"{recipe.name} ({recipe.system}): {recipe.shows}",
             f"  paper     {recipe.paper}, {recipe.url}",
             f"  scales    {', '.join(scales)}",
-            f"  verdicts  {_tallies(recipe, kept) or 'no readings are kept yet'}",
+            f"  verdicts  {damage or _tallies(recipe, kept) or 'no readings are kept yet'}",
         ]
-        own = _tallies(recipe, finished(recipe, self.runs))
+        own = _tallies(recipe, finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n")))
         lines += [f"  {self.runs}: {own}"] if own else []
         if self.recipe is not None:
             lines += [f"  departs   {one}" for one in recipe.departures]
@@ -64,6 +70,10 @@ def _tallies(recipe: Recipe, by_scale: Mapping[str, Runs]) -> str:
 
     told = {scale: recipe.verdicts(scale, runs) for scale, runs in by_scale.items()}
     return "; ".join(f"{scale}: {tally(verdict for _, verdict in one)}" for scale, one in told.items())
+
+
+def _tell(line: str) -> None:
+    sys.stderr.write(line)
 
 
 def _count(number: int, what: str) -> str:

@@ -28,12 +28,16 @@ class Wish:
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A network in evaluation mode, its preprocessing, how to build it again, and what the user should know."""
+    """A network in evaluation mode, its preprocessing, how to build it again, and what the user should know.
+
+    `weights` says where those come from.
+    """
 
     net: torch.nn.Module
     preprocess: winze.data.Preprocess | None
     spec: dict[str, Any]
     input: str
+    weights: dict[str, str] | str
     notes: list[str] = field(default_factory=list)
 
 
@@ -48,7 +52,8 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
     notes = []
     if wish.weights is not None:
         load_weights(net, wish.weights)
-    elif not wish.pretrained:
+    weights = _weights(wish)
+    if weights == "random":
         notes.append("the network has random weights: neither --weights nor --pretrained was given")
     known = published(wish.spec, net, wish.pretrained)
     as_published = known is not None and (
@@ -58,7 +63,28 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
     preprocess = _preprocess(wish, dataset, net, known, as_published, normalise)
     net.to(device).eval()
     _try(net, wish.spec, dataset, preprocess, device)
-    return Ready(net, preprocess, describe(wish.spec, classes, **options), _input(preprocess, normalise), notes)
+    spec = describe(_without_machine(wish.spec), classes, **options)
+    return Ready(net, preprocess, spec, _input(preprocess, normalise), weights, notes)
+
+
+def _weights(wish: Wish) -> dict[str, str] | str:
+    """Where the weights come from; a function in a file may load its own."""
+    from winze.files import sha256
+
+    if wish.weights is not None:
+        return {"file": wish.weights.name, "sha256": sha256(wish.weights)}
+    if wish.pretrained:
+        return "published"
+    return f"as {_without_machine(wish.spec)} made them" if ".py" in wish.spec else "random"
+
+
+def _without_machine(spec: str) -> str:
+    """A `file.py:function` as seen from this folder; of one outside it the file's name, without the folders above."""
+    file, _, function = spec.rpartition(":")
+    if not file.endswith(".py"):
+        return spec
+    path, here = Path(file).expanduser().resolve(), Path.cwd()
+    return f"{path.relative_to(here) if path.is_relative_to(here) else path.name}:{function}"
 
 
 def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
@@ -77,13 +103,15 @@ def _built(wish: Wish, dataset: winze.data.Dataset, options: dict[str, Any]) -> 
     import torch
 
     from winze.networks import build, head_of, read_weights
+    from winze.networks.weights import without_prefix
 
     torch.manual_seed(wish.seed)
     if wish.pretrained:
         return build(wish.spec, None, **options, pretrained=True), None
     if wish.weights is None:
         return build(wish.spec, len(dataset.classes), **options), len(dataset.classes)
-    held, net = read_weights(wish.weights), build(wish.spec, None, **options)
+    net = build(wish.spec, None, **options)
+    held = without_prefix(read_weights(wish.weights), net.state_dict(), wish.weights)
     head = head_of(net)
     weight = held.get(f"{head}.weight")
     if weight is None or weight.ndim < 2 or weight.shape == net.state_dict()[f"{head}.weight"].shape:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import tyro
 
+from winze.cli.wording import plain
+
 
 @dataclass(frozen=True)
 class Report:
@@ -21,9 +23,10 @@ class Report:
 
     def run(self) -> None:
         from winze import observe
-        from winze.cli.folder import writable_file
+        from winze.cli.folder import stored, writable_file
 
         page = writable_file(self.out or self.folder / "report.html")
-        scan = observe.Scan.load(self.folder)
-        scan.report(page)
-        sys.stdout.write(f"{scan.summary()}\n{page}\n")
+        with stored(self.folder):
+            scan = observe.Scan.load(self.folder)
+            scan.report(page)
+            sys.stdout.write(f"{plain(scan.summary())}\n{page}\n")

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input
+from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
 
 if TYPE_CHECKING:
     import winze
@@ -75,32 +76,41 @@ class Run:
                 f"repeat `{self._command()}`"
             ) from None
         if not int(os.environ.get("RANK", "0")):  # of the processes that torchrun started, one speaks
-            self._tell(chosen)
-            _tell_failures(outcomes)
+            refused: list[str] = []
+            self._tell(chosen, refused.append)
+            _tell_failures(outcomes, refused)
 
-    def _tell(self, recipe: winze.lab.Recipe) -> None:
-        """Judge the claims and write the report."""
+    def _tell(self, recipe: winze.lab.Recipe, refuse: Callable[[str], None]) -> None:
+        """Judge the claims and write the report; `refuse` hears of damaged runs, which do not count."""
         from winze.lab.page import write_report
         from winze.lab.results import finished
         from winze.lab.verdicts import tally
 
-        runs = finished(recipe, self.out).get(self.scale, {})
+        runs = finished(recipe, self.out, refuse).get(self.scale, {})
         verdicts = recipe.verdicts(self.scale, runs)
         page = write_report(recipe, self.scale, runs, self.out / recipe.name / f"{self.scale}.html")
         lines = [f"{claim.text}: {verdict}" for claim, verdict in verdicts]
         sys.stdout.write("".join(f"{line}\n" for line in [*lines, tally(one for _, one in verdicts), page]))
 
     def _command(self) -> str:
-        words = ["winze", "run", self.recipe, "--scale", self.scale]
-        for name, usual in (("arms", None), ("seeds", None), ("jobs", 1), ("on", None), ("out", Path("runs"))):
-            value = getattr(self, name)
-            words += [] if value == usual else [f"--{name}", str(value)]
-        return " ".join(words)
+        """The same command again, as a shell takes it."""
+        processes = os.environ.get("LOCAL_WORLD_SIZE")
+        words = ["torchrun", "--nproc-per-node", processes, "-m"] if processes else []
+        words += ["winze", "run", self.recipe]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                words += [f"--{field.name}"] if value is True else [f"--{field.name}", str(value)]
+        return shlex.join(words)
 
 
-def _tell_failures(outcomes: Sequence[winze.lab.Outcome]) -> None:
-    """Say of every failed run why, once for each reason; of a fault of ours, also where."""
+def _tell_failures(outcomes: Sequence[winze.lab.Outcome], refused: Sequence[str]) -> None:
+    """Say of every failed run why, once for each reason; of a fault of ours, also where; and of damaged runs."""
+    for reason in refused:
+        sys.stderr.write(f"winze: {printable(reason)}\n")
     failed = [one for one in outcomes if one.error is not None]
+    if not failed and refused:
+        raise FailedError(f"{len(refused)} of the finished runs are damaged and do not count", BAD_INPUT)
     if not failed:
         return
     reasons = Counter(_reason(one.error) for one in failed)
@@ -115,7 +125,8 @@ def _tell_failures(outcomes: Sequence[winze.lab.Outcome]) -> None:
 
 
 def _reason(error: Exception | None) -> str:
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+    assert error is not None
+    return f"{type(error).__name__}: {printable(said(error))}"
 
 
 def _names(text: str | None) -> list[str] | None:

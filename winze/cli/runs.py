@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from winze.cli.data import table
+from winze.cli.errors import BAD_INPUT, FailedError, printable
 
 if TYPE_CHECKING:
     from winze.lab.store import Facts
@@ -26,7 +27,7 @@ class Runs:
     """List runs, set two side by side, clean away those that failed or were given up, export or keep what they read.
 
     `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` says where two runs differ and what they
-    came to. `winze runs clean` says which failed and unfinished runs would go, and removes them with --yes.
+    came to. `winze runs clean` says which failed, unfinished and damaged runs would go, and removes them with --yes.
     `winze runs tensorboard events` writes metrics as TensorBoard events into the folder `events`. `winze runs keep`
     adds what finished runs read to the folder results/, from which `winze list` and docs/results.md judge claims.
     """
@@ -54,13 +55,15 @@ class Runs:
         store = Store(self.out)
         if self.out.exists() and not self.out.is_dir():
             raise NotADirectoryError(f"{self.out} is a file, not a folder of runs")
-        sys.stdout.write("".join(f"{line}\n" for line in getattr(self, f"_{self.what}")(store)))
+        for line in getattr(self, f"_{self.what}")(store):
+            sys.stdout.write(f"{line}\n")
 
     def _list(self, store: Store) -> Iterator[str]:
         yield _listed(self._chosen(store, self.names)) or f"there are no such runs in {self.out}"
 
     def _compare(self, store: Store) -> Iterator[str]:
         from winze.lab.finals import differences, finals
+        from winze.lab.store import check
 
         if len(self.names) != 2:
             raise ValueError(f"compare takes two runs, got {len(self.names)}: winze runs compare 3f2a 91bc")
@@ -68,6 +71,8 @@ class Runs:
         for facts in (one, other):
             if facts.status == "unreadable":
                 raise ValueError(facts.error)
+            if facts.status == "done":
+                check(facts.folder)
         differ = [(name, *map(str, pair)) for name, pair in differences(one.folder, other.folder).items()]
         yield _columns([("setting", one.key[:8], other.key[:8]), *differ]) if differ else "the settings are the same"
         first, second = (finals(facts.folder, _quantities(facts.recipe)) for facts in (one, other))
@@ -84,7 +89,8 @@ class Runs:
         if self.status in ("done", "running"):
             raise ValueError(f"clean removes failed and unfinished runs, not those that are {self.status}")
         wanted = ("failed", "unfinished") if self.status is None else (self.status,)
-        doomed = [facts for facts in self._chosen(store, self.names) if facts.status in wanted]
+        chosen = [_checked(facts) for facts in self._chosen(store, self.names)]
+        doomed = [facts for facts in chosen if facts.status in wanted or (not self.status and _is_damaged(facts))]
         if not doomed:
             yield f"there is nothing to clean in {self.out}"
             return
@@ -111,12 +117,32 @@ class Runs:
         yield f"{_count(written)} written: tensorboard --logdir {self.names[0]}"
 
     def _keep(self, store: Store) -> Iterator[str]:
-        from winze.lab.recipe import recipe
-        from winze.lab.results import add
+        from winze.lab.recipe import RecipeError, recipe
+        from winze.lab.results import add_all
 
-        chosen = [facts for facts in self._chosen(store, self.names) if facts.status == "done"]
-        new = [facts for facts in chosen if add(facts.folder, recipe(facts.recipe), self.results)]
-        yield f"{_count(new)} added to {self.results}, {len(chosen) - len(new)} were there"
+        found = self._chosen(store, self.names)
+        chosen = [facts for facts in found if facts.status == "done"]
+        new: list[Path] = []
+        refused = [str(facts.error) for facts in found if facts.status == "unreadable"]
+        for name in dict.fromkeys(facts.recipe for facts in chosen):
+            folders = [facts.folder for facts in chosen if facts.recipe == name]
+            try:
+                new += add_all(folders, recipe(name), self.results, refused.append)
+            except RecipeError as error:
+                refused += [f"{folder}: {error}" for folder in folders]
+        there = (
+            len(found) - len(new) - len(refused) - sum(facts.status not in ("done", "unreadable") for facts in found)
+        )
+        yield f"{_count(new)} added to {self.results}, {there} were there"
+        fresh = set(new)
+        loose = [facts for facts in chosen if facts.folder in fresh and (facts.commit or "").endswith("+")]
+        if loose:
+            names = ", ".join(facts.key[:8] for facts in loose[:5])
+            yield f"{_count(loose)} of these from an uncommitted tree: {names}{', ...' * (len(loose) > 5)}"
+        for reason in refused:
+            sys.stderr.write(f"winze: {printable(reason)}\n")
+        if refused:
+            raise FailedError(f"{_count(refused)} not kept", BAD_INPUT)
 
     def _chosen(self, store: Store, names: tuple[str, ...]) -> list[Facts]:
         found = [store.find(name) for name in names] if names else store.all()
@@ -134,8 +160,24 @@ def _listed(runs: list[Facts]) -> str:
         seconds = "?" if facts.seconds is None else f"{facts.seconds:.1f}"
         when = facts.started[:16].replace("T", " ")
         what = (facts.recipe, facts.arm, seed, facts.scale, facts.status, seconds, when)
-        rows.append((facts.key[:8], *what, _short(facts.error or "")))
+        rows.append(tuple(printable(cell) for cell in (facts.key[:8], *what, _short(facts.error or facts.note))))
     return _columns(rows) if runs else ""
+
+
+def _checked(facts: Facts) -> Facts:
+    """The same with what is wrong with a finished run's files as its error."""
+    from winze.lab.store import check
+
+    try:
+        if facts.status == "done":
+            check(facts.folder)
+    except OSError as error:
+        return replace(facts, error=str(error))
+    return facts
+
+
+def _is_damaged(facts: Facts) -> bool:
+    return facts.status == "done" and facts.error is not None
 
 
 def _columns(rows: list[tuple[str, ...]]) -> str:

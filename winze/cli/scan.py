@@ -6,12 +6,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from winze.cli.network import Normalise
+from winze.cli.wording import plain
 
 if TYPE_CHECKING:
     import torch
@@ -44,10 +46,12 @@ class Scan:
     """how feature maps become features: mean, flatten, token (the class token), or K for a K x K grid"""
     probe: Literal["ridge", "adam"] = "ridge"
     """how probes learn: closed form in the same pass, or 30 epochs of Adam"""
+    layout: Annotated[str | None, tyro.conf.arg(metavar="AXES")] = None
+    """the order of a feature map's axes, where a scan asks for it: BCHW, BHWC, BCL or BLC"""
     limit: int | None = None
     """use at most so many train and so many test samples, spread over the classes"""
     batch: int = 256
-    """samples a batch"""
+    """samples per batch"""
     max_features: Annotated[int, tyro.conf.arg(metavar="N")] = 8000
     """of wider places, so many random features enter ranks, CKA and ridge probes: fewer take less memory"""
     memory: Annotated[float, tyro.conf.arg(metavar="GB")] = 4.0
@@ -73,10 +77,10 @@ class Scan:
 
     def run(self) -> None:
         from winze import observe
-        from winze.cli.folder import save, writable_folder
+        from winze.cli.folder import claimed, save, writable_folder
         from winze.cli.network import Wish, device_named, make_ready
         from winze.data import load
-        from winze.files import sha256
+        from winze.observe.scan import add_costs
 
         folder, pool = writable_folder(self.out), parse_pool(self.pool)
         _check_names(self.data, self.ood)
@@ -90,36 +94,43 @@ class Scan:
         for note in (*ready.notes, ready.input):
             sys.stderr.write(f"winze: {note}\n")
         train, test = splits(dataset, ready.preprocess, self.batch)
-        with crew_of(self.jobs, self.on, device) as crew:
-            scan = observe.scan(
-                ready.net,
-                train,
-                test,
-                ood={other.name: splits(other, ready.preprocess, self.batch) for other in others},
-                places=self.places[0] if len(self.places) == 1 else (self.places or None),
-                probe=self.probe,
-                pool=pool,
-                name=dataset.name,
-                device=device,
-                batch=self.batch,
-                max_features=self.max_features,
-                memory=max(1, int(self.memory * (1 << 30))),
-                embed=self.embed,
-                costs=self.costs,
-                seed=self.seed,
-                crew=crew,
-            )
-        conventions = scan.readings.conventions
-        conventions["network"] = self.net
-        conventions["preprocess"] = ready.preprocess.to_dict() if ready.preprocess else None
-        conventions["classes"] = list(dataset.classes)
-        weights = {"file": str(self.weights), "sha256": sha256(self.weights)} if self.weights else None
-        conventions["weights"] = weights or ("published" if self.pretrained else "random")
-        conventions["limit"] = self.limit
-        told = [f"{each.name}: {note}" for each in (dataset, *others) for note in each.notes]
-        conventions["notes"] = [*conventions.get("notes", []), *told, *ready.notes]
-        save(scan, folder, ready.net if self.keep else None, ready.spec)
-        sys.stdout.write(f"{scan.summary()}\n{folder / 'report.html'}\n")
+        names = [short_name(each.name) for each in (dataset, *others)]
+        notes = [f"{name}: {note}" for name, each in zip(names, (dataset, *others), strict=True) for note in each.notes]
+        about = {
+            "network": ready.spec["name"],
+            "preprocess": ready.preprocess.to_dict() if ready.preprocess else None,
+            "classes": list(dataset.classes),
+            "weights": ready.weights,
+            "limit": self.limit,
+        }
+        with claimed(folder):
+            with crew_of(self.jobs, self.on, device) as crew:
+                scan = observe.scan(
+                    ready.net,
+                    train,
+                    test,
+                    ood={
+                        name: splits(other, ready.preprocess, self.batch)
+                        for name, other in zip(names[1:], others, strict=True)
+                    },
+                    places=self.places[0] if len(self.places) == 1 else (self.places or None),
+                    probe=self.probe,
+                    pool=pool,
+                    name=names[0],
+                    layout=self.layout,
+                    about=about,
+                    device=device,
+                    batch=self.batch,
+                    max_features=self.max_features,
+                    memory=max(1, int(self.memory * (1 << 30))),
+                    embed=self.embed,
+                    seed=self.seed,
+                    crew=crew,
+                )
+            scan.readings.conventions["notes"] += [*notes, *ready.notes]
+            costs = partial(add_costs, ready.net, scan, test) if self.costs else None
+            save(scan, folder, ready.net if self.keep else None, ready.spec, costs)
+        sys.stdout.write(f"{plain(scan.summary())}\n{folder / 'report.html'}\n")
 
 
 @contextmanager
@@ -157,8 +168,14 @@ def parse_pool(text: str) -> str | int:
     raise ValueError(f"--pool is mean, flatten, token or a grid size from 1, not {text!r}")
 
 
+def short_name(data: str) -> str:
+    """A data set as its readings call it: of a folder of this machine its own name."""
+    path = Path(data)
+    return path.name if path.is_absolute() and path.exists() else data
+
+
 def _check_names(data: str, ood: tuple[str, ...]) -> None:
-    names = [data, *ood]
+    names = [short_name(name) for name in (data, *ood)]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise ValueError(f"--data and --ood name {twice!r} twice")

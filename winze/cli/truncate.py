@@ -5,34 +5,67 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
+
+if TYPE_CHECKING:
+    from winze.data import Batches
 
 
 @dataclass(frozen=True)
 class Truncate:
-    """Cut a scanned network after a place, put the probe on top, and say what that costs and saves."""
+    """Cut a scanned network after a place, put the probe on top, and report what that costs and saves."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]
     """a folder that `winze scan` wrote"""
     save: Annotated[Path, tyro.conf.arg(metavar="FILE")]
-    """the file to write, such as small.safetensors; `winze.load` reads it back"""
+    """the file to write: small.safetensors (`winze.load` reads it back), small.onnx or small.pt2 (torch.export)"""
     at: Annotated[str | None, tyro.conf.arg(metavar="PLACE")] = None
     """the last place to keep, by name (where the tunnel starts)"""
+    data: Annotated[str | None, tyro.conf.arg(metavar="D")] = None
+    """test data on which the accuracy is measured (those of the scan, where they are a named set that is at hand)"""
     net: Annotated[str | None, tyro.conf.arg(metavar="NET")] = None
     """the network's name, where the folder does not know it"""
     weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
     """the network's weights, where the folder does not hold them"""
+    force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """cut although the scan is of another network or of other weights"""
+    trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    """run the my_file.py:make_net by which the folder says that its network is made"""
 
     def run(self) -> None:
         from winze import observe
-        from winze.cli.folder import rebuilt, writable_file
+        from winze.cli.folder import rebuilt, stored, writable_file
+        from winze.observe.files import check_file
 
-        file = writable_file(self.save)
-        scan = observe.Scan.load(self.folder)
-        net = rebuilt(scan, self.folder, self.net, self.weights)
-        small = observe.truncate(net, scan, at=self.at)
-        file.parent.mkdir(parents=True, exist_ok=True)
-        observe.save(small, file)
+        file = writable_file(check_file(self.save))
+        with stored(self.folder):
+            scan = observe.Scan.load(self.folder)
+            net = rebuilt(scan, self.folder, self.net, self.weights, self.trust)
+            small = observe.truncate(
+                net, scan, at=self.at, data=self._test(scan.readings.conventions), force=self.force
+            )
+            file.parent.mkdir(parents=True, exist_ok=True)
+            observe.save(small, file)
         sys.stdout.write(f"{small.cut}\n{file}\n")
+
+    def _test(self, told: dict[str, Any]) -> Batches | None:
+        """The test data that was asked for, or that the scan names and that is at hand, prepared as in the scan."""
+        from winze.data import DataError, Preprocess, load
+        from winze.data.catalog import CATALOG
+
+        name = told["data"] if self.data is None else self.data
+        if self.data is None and name.partition("[")[0] not in CATALOG:
+            return None  # a path in a file from elsewhere is not opened
+        limit = told.get("limit")
+        try:
+            dataset = load(name, limit=limit if type(limit) is int else None, download=self.data is not None)
+        except DataError:
+            if self.data is not None:
+                raise
+            return None
+        from winze.cli.scan import splits
+
+        way = told.get("preprocess")
+        return splits(dataset, None if way is None else Preprocess.from_dict(way), 256)[1]

@@ -54,7 +54,7 @@ def split_folders(root: Path) -> tuple[Path | None, Path | None, tuple[str, ...]
     if not train:
         return splits[0], None, ()
     left_out = (f"{validation[0].name}/ is left out",) if test and validation else ()
-    return train[0], (test or validation or [None])[0], left_out
+    return train[0], next(iter(test or validation), None), left_out
 
 
 def _named(folders: Sequence[Path]) -> str:

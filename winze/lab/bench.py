@@ -120,7 +120,11 @@ class Bench:
         told = {"training": plain(training, "training"), "shapes": shapes}
         path = self.folder / PHASES / name / PHASE
         if path.is_file():
-            if json.loads(path.read_bytes()) != told:
+            try:
+                before = json.loads(path.read_bytes())
+            except (ValueError, RecursionError) as error:
+                raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {path.parent}") from error
+            if before != told:
                 raise StoreError(
                     f"{path.parent} holds another training than the one asked for: the recipe has changed since the "
                     f"run was begun; remove {self.folder} (or `winze runs clean`) to start it anew"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,7 +19,7 @@ def write_events(runs: Iterable[Facts], folder: Path) -> list[Path]:
         raise ValueError("events need TensorBoard, which is not installed: pip install tensorboard") from error
     written = []
     for facts in runs:
-        path = folder / facts.recipe / facts.arm / f"seed{facts.seed}-{facts.key[:8]}"
+        path = folder.joinpath(*map(_safe, (*facts.recipe.split("/"), facts.arm)), f"seed{facts.seed}-{facts.key[:8]}")
         with SummaryWriter(str(path)) as writer:
             for row in metrics(facts.folder):
                 for name, value in row.items():
@@ -30,3 +31,8 @@ def write_events(runs: Iterable[Facts], folder: Path) -> list[Path]:
                     writer.add_scalar(f"{reading.measure}/{reading.place or 'network'}", reading.value, reading.step)
         written.append(path)
     return written
+
+
+def _safe(name: str) -> str:
+    """A name from a file as the name of a folder: no separators, no way upwards, not too long."""
+    return re.sub(r"[^\w.-]", "_", name).lstrip(".")[:100] or "_"

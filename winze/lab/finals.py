@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from winze.files import StoreError
 from winze.lab.members import apart
 from winze.lab.store import METRICS, read
 from winze.readings import MANIFEST, Readings, ReadingsError
@@ -20,7 +21,19 @@ Quantities = Mapping[str, Callable[[Readings], float]]
 def metrics(folder: Path) -> list[dict[str, Any]]:
     """The lines of `metrics.jsonl`; none where nothing was trained yet."""
     path = folder / METRICS
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+    if not path.is_file():
+        return []
+    try:
+        rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        if not all(isinstance(row["phase"], str) and all(_is_metric(*one) for one in row.items()) for row in rows):
+            raise ValueError("a line that is no row of metrics")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise StoreError(f"{path} was cut short or changed ({error}); remove {folder} and run it again") from error
+    return rows
+
+
+def _is_metric(name: str, value: object) -> bool:
+    return name == "phase" or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
 def finals(folder: Path, quantities: Quantities | None = None) -> dict[str, float]:

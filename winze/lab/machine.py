@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from winze.files import sha256
 from winze.train.config import Hardware
 
 
@@ -25,7 +28,21 @@ def versions() -> dict[str, str]:
     """Python, torch and winze."""
     from winze import __version__
 
-    return {"python": platform.python_version(), "torch": torch.__version__, "winze": __version__}
+    return {"python": platform.python_version(), "torch": str(torch.__version__), "winze": __version__}
+
+
+def flags(hardware: Hardware) -> dict[str, Any]:
+    """Those settings of the hardware that may change numbers beyond what the device and threads say."""
+    return {name: getattr(hardware, name) for name in ("devices", "strategy", "step", "compile", "deterministic")}
+
+
+@cache
+def source() -> str:
+    """16 hexadecimal digits of the SHA-256 of winze's own code, whether it is committed or not."""
+    root, digest = Path(__file__).parents[1], hashlib.sha256()
+    for path in sorted(root.rglob("*.py")):
+        digest.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
+    return digest.hexdigest()[:16]
 
 
 @cache

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -32,6 +35,7 @@ class OnRay(Crew):
             raise ValueError(f"jobs at once must be at least 1, got {share}")
         self._ray = _imported()
         self._ours = not self._ray.is_initialized()
+        self._sigterm: Any = None
         if self._ours:
             self._connect()
         resources = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
@@ -53,21 +57,26 @@ class OnRay(Crew):
         mail = ray.remote(num_cpus=0)(_Mailbox).remote() if hear is not None else None
         call = ray.put(work)
         running = {remote.remote(call, task, index, self.threads, mail): index for index, task in enumerate(tasks)}
+        pulse = _Pulse(ray.get_runtime_context().gcs_address)
         try:
             while running:
                 ready, _ = ray.wait(list(running), num_returns=1, timeout=0.5)
+                pulse.check()
                 if hear is not None:
                     self._pass_on(mail, hear)
                 for reference in ready:
                     yield self._ended(running.pop(reference), reference)
         finally:
-            for reference in running:
+            for reference in running if pulse.beats else ():
                 ray.cancel(reference, force=True)
 
     def close(self) -> None:
         """Leave the cluster, and end it where it was started here."""
         if self._ours:
             self._ray.shutdown()
+        if self._sigterm is not None:
+            signal.signal(signal.SIGTERM, self._sigterm)
+            self._sigterm = None
 
     def _connect(self) -> None:
         address = os.environ.get("RAY_ADDRESS") or None
@@ -80,6 +89,8 @@ class OnRay(Crew):
             self._ray.init(address=address, logging_level="ERROR", log_to_driver=False, **alone)
         except Exception as error:
             raise RayError(f"Ray at {address or 'this machine'} cannot be used: {error}") from error
+        if threading.current_thread() is threading.main_thread():  # Ray's own handler would abort in C++
+            self._sigterm = signal.signal(signal.SIGTERM, signal.default_int_handler)
 
     def _ended(self, index: int, reference: Any) -> Done:
         try:
@@ -97,6 +108,37 @@ class OnRay(Crew):
             return
         for index, word in words:
             hear(index, word)
+
+
+class _Pulse:
+    """Notices that a cluster is gone; Ray would end this process by itself a minute later, without a word."""
+
+    def __init__(self, address: str) -> None:
+        self.address, self.beats = address, True
+        self._last = time.monotonic()
+        self._is_heard = self._answers()  # a client outside a cluster does not reach its inside
+
+    def check(self) -> None:
+        """Raise where the head of the cluster has not answered for `SECONDS`; once a second at most."""
+        now = time.monotonic()
+        if now - self._last < 1 or not self._is_heard:
+            return
+        if self._answers():
+            self._last = now
+        elif now - self._last > SECONDS:
+            self.beats = False
+            raise RayError(
+                f"the Ray cluster at {self.address} is gone; what was finished is kept, the same command goes on with "
+                "the rest"
+            )
+
+    def _answers(self) -> bool:
+        host, _, port = self.address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=1).close()
+        except (OSError, ValueError):
+            return False
+        return True
 
 
 class _Mailbox:

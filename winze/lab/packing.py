@@ -21,6 +21,8 @@ from winze.readings import Array, Readings, Row
 
 CONVENTIONS = ("data", "ood", "network", "pool", "probe", "samples", "layers", "layer_count", "not_run", "notes")
 GROUP = ("measure", "data", "split", "step", "n")  # what the rows of one curve share
+ROUNDING = 1e-6  # apart, relative and absolute, that readings of one run on two numbers of threads may be
+MOST = 1 << 30  # bytes of one array
 EVERYTHING = "*"  # measures; arrays are kept where they are named
 
 
@@ -58,19 +60,31 @@ def unpacked(told: dict[str, Any]) -> Readings:
 
 
 def first_difference(kept: dict[str, Any], new: dict[str, Any]) -> str:
-    """Where two packed readings differ first, in words; empty where they agree."""
-    old_rows, new_rows = ({_row_key(row): row for row in unpacked(one).rows} for one in (kept, new))
+    """Where two packed readings differ first, in words; empty where they agree to rounding."""
+    old, young = unpacked(kept), unpacked(new)
+    old_rows, new_rows = ({_row_key(row): row for row in one.rows} for one in (old, young))
     for key in dict.fromkeys([*old_rows, *new_rows]):
-        pair = [repr(rows[key].value) if key in rows else "nothing" for rows in (old_rows, new_rows)]
-        if pair[0] != pair[1]:
+        one, other = ([rows[key].value] if key in rows else [] for rows in (old_rows, new_rows))
+        if len(one) != len(other) or not _close(np.array(one), np.array(other)):
             said = " ".join(str(part) for part in key if part not in (None, ""))
-            return f"{said}: {pair[0]} is kept, {pair[1]} is new"
-    for part in ("arrays", "conventions", "places"):
-        if kept[part] != new[part]:
-            names = kept[part].keys() | new[part].keys() if isinstance(new[part], dict) else ()
-            apart = sorted(name for name in names if kept[part].get(name) != new[part].get(name))
-            return f"{part} {', '.join(apart)}".strip()
-    return "" if kept == new else "the order of the rows"
+            return f"{said}: {repr(*one) if one else 'nothing'} is kept, {repr(*other) if other else 'nothing'} is new"
+    names = dict.fromkeys([*old.arrays, *young.arrays])
+    apart = sorted(name for name in names if not _agree(old.arrays.get(name), young.arrays.get(name)))
+    if apart:
+        return f"arrays {', '.join(apart)}"
+    told = old.conventions.keys() | young.conventions.keys()
+    apart = sorted(name for name in told if old.conventions.get(name) != young.conventions.get(name))
+    return f"conventions {', '.join(apart)}" if apart else ""
+
+
+def _agree(one: Array | None, other: Array | None) -> bool:
+    if one is None or other is None or one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return _close(one, other) if one.dtype.kind in "fc" else np.array_equal(one, other)
+
+
+def _close(one: Array, other: Array) -> bool:
+    return np.allclose(one, other, rtol=ROUNDING, atol=ROUNDING, equal_nan=True)
 
 
 def _row_key(row: Row) -> tuple[object, ...]:
@@ -129,7 +143,11 @@ def _bytes(array: Array) -> dict[str, Any]:
 
 
 def _array(told: dict[str, Any]) -> Array:
-    body, shape, dtype = zlib.decompress(base64.b64decode(told["data"])), tuple(told["shape"]), np.dtype(told["dtype"])
+    shape, dtype = tuple(told["shape"]), np.dtype(told["dtype"])
+    size = math.prod(shape) * dtype.itemsize
+    if not 0 <= size <= MOST:
+        raise ValueError(f"an array of shape {shape} is larger than {MOST >> 20} MiB")
+    body = zlib.decompressobj().decompress(base64.b64decode(told["data"]), size + 1)  # no more than it says
     if dtype.kind == "b" and len(shape) == 2:
         bits = np.unpackbits(np.frombuffer(body, np.uint8), count=math.prod(shape)).reshape(shape)
         return np.logical_xor.accumulate(bits.astype(bool), axis=0)

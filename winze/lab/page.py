@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
+from winze.files import write_atomically
 from winze.lab.claims import Claim, Quantity, Runs
 from winze.lab.recipe import Draw, Recipe
 from winze.lab.verdicts import BORNE_OUT, NOT_BORNE_OUT, NOT_ENOUGH, NOT_RUN, Verdict, tally
@@ -73,7 +74,7 @@ def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
         folder.mkdir(parents=True, exist_ok=True)
         light = {kind: style.rendered(drawing, kind) for kind in ("svg", "png")}
         for kind, body in light.items():
-            (folder / f"{name.lower()}.{kind}").write_bytes(body)
+            write_atomically(folder / f"{name.lower()}.{kind}", body)
         dark = style.rendered(draw(arms, "dark"))
         said = f"{title} of {', '.join(arms)}; the numbers are in the table below"
         made.append(section(name.lower(), title, picture(light["svg"], dark, said)))

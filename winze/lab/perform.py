@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
+import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 
 from winze.files import sha256, told_when_full
 from winze.lab.bench import PHASES, Bench
 from winze.lab.job import Job
-from winze.lab.machine import commit, device, versions
+from winze.lab.machine import commit, device, flags, source, versions
 from winze.lab.store import METRICS, Run, Runs, read
-from winze.readings import ARRAYS, ROWS
+from winze.modes import rng_unchanged
+from winze.readings import ARRAYS, MANIFEST, ROWS
 from winze.train import Hardware, StoreError
 
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
@@ -46,14 +48,17 @@ def perform(
     """Do a job and return the folder of its run.
 
     A finished run is returned at once; a killed or failed one goes on, with as many threads as it was begun with, and
-    ends bit-identical to one that was never stopped. Of the processes that torchrun started the first one writes.
-    `recipe` None: the one that the job names.
+    ends bit-identical to one that was never stopped. One that was begun with other versions, on another device or with
+    other flags is never mixed with this: it is moved to `.aside`, with a warning, and begun anew. Of the processes that
+    torchrun started the first one writes. `recipe` None: the one that the job names.
     """
     folder = runs.folder(job)
     if runs.is_done(job):
         _tidy(folder)  # what a kill after its last word left
         return folder
     hardware = Hardware() if hardware is None else hardware
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
     work = (_named(job.recipe) if recipe is None else recipe).work
     if _rank():
         _follow(job, runs, work, hardware, progress)
@@ -65,8 +70,10 @@ def perform(
 
 
 def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
+    where = _where(hardware)
+    notes = _set_aside_where_it_differs(run, where)
     threads = run.told.get("threads") or hardware.threads or torch.get_num_threads()
-    _begin(run, hardware, threads)
+    _begin(run, where, threads, notes)
     before, start = float(run.told["seconds"]), time.perf_counter()
 
     def seconds() -> float:
@@ -88,24 +95,41 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         _try_to_tell(run, seconds=seconds())
         raise
     kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
-    files = [name for name in (ROWS, ARRAYS, METRICS, *kept) if (run.folder / name).is_file()]
+    files = [name for name in (ROWS, ARRAYS, MANIFEST, METRICS, *kept) if (run.folder / name).is_file()]
     hashes = {name: sha256(run.folder / name) for name in files}
     run.tell(status="done", error=None, seconds=seconds(), sha256=hashes)
     _tidy(run.folder)
 
 
-def _begin(run: Run, hardware: Hardware, threads: int) -> None:
-    """Say that the run is at work; one that was begun elsewhere or with other versions keeps a note of it."""
-    where = {"versions": versions(), "commit": commit(), "device": device(hardware)}
+def _where(hardware: Hardware) -> dict[str, Any]:
+    """All that numbers depend on besides the job and the threads."""
+    return {"versions": versions(), "source": source(), "device": device(hardware), "flags": flags(hardware)}
+
+
+def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
+    """Move a half-done run away that was begun elsewhere or with other versions; notes on it for the new one."""
+    if run.told["status"] == "new":
+        return []
+    changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
+    if not changed:
+        return []
+    aside = run.set_aside()
+    note = f"begun anew, since it was begun with something else: {'; '.join(changed)}"
+    warnings.warn(f"{run.folder} is {note}; what there was lies in {aside}", stacklevel=2)
+    return [note]
+
+
+def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> None:
+    """Say that the run is at work; one that goes on from another commit of the same code keeps a note of it."""
+    now = commit()
     if run.told["status"] == "new":
         started = datetime.now(UTC).isoformat(timespec="seconds")
-        run.tell(
-            **where, threads=threads, started=started, seconds=0.0, resumed=0, notes=[], status="running", error=None
-        )
+        new = {"started": started, "seconds": 0.0, "resumed": 0, "notes": notes}
+        run.tell(**where, commit=now, threads=threads, **new, status="running", error=None)
         return
-    changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
-    notes = [*run.told["notes"], f"resumed with {'; '.join(changed)}"] if changed else run.told["notes"]
-    run.tell(**where, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
+    before = run.told.get("commit")
+    notes = [*run.told["notes"], *([f"resumed with commit {before} -> {now}"] if before != now else [])]
+    run.tell(commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
 
 
 def _try_to_tell(run: Run, **facts: Any) -> None:
@@ -122,7 +146,8 @@ def _tidy(folder: Path) -> None:
 def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
     """Work along with the process that writes, and write nothing."""
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
-    while (told := read(folder)) is None or "threads" not in told:
+    own = {name: value for name, value in _where(hardware).items() if name != "device"}
+    while (told := read(folder)) is None or any(told.get(name) != value for name, value in own.items()):
         if time.monotonic() > give_up:
             raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
         time.sleep(0.05)
@@ -135,6 +160,19 @@ def _meet() -> None:
     """Wait until every process of a run is here: none may still read what the first will tidy up."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.barrier()
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this process soon after torchrun, which may be killed, and would leave it waiting with its lock for ever."""
+    parent = os.getppid()
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def _rank() -> int:
@@ -150,13 +188,10 @@ def _named(name: str) -> Workable:
 @contextmanager
 def _alone(threads: int) -> Iterator[None]:
     """A number of threads for a while; threads and random state come back as they were."""
-    others, python, numpy = torch.get_num_threads(), random.getstate(), np.random.get_state()
-    devices = [torch.cuda.current_device()] if torch.cuda.is_initialized() else []
+    others = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:
-        with torch.random.fork_rng(devices, device_type="cuda"):
+        with rng_unchanged():
             yield
     finally:
         torch.set_num_threads(others)
-        random.setstate(python)
-        np.random.set_state(numpy)

@@ -1,29 +1,38 @@
-"""Committed readings of real runs: `results/<system>/<recipe>.json`, one line a run; they are added, never replaced.
+"""Committed readings of real runs: `results/<system>/<recipe>.json`, one line per run; added, never replaced.
 
 A run is kept with its settings, machine, versions and seconds, and with those of its readings that the recipe's
-`measures` name. What is loaded are the runs whose settings are the recipe's now; a field that a config has got since
-then counts as its default, so that a new option leaves old readings valid.
+`measures` name. The first line of a file seals the rest with its SHA-256, which is compared whenever it is read. What
+is loaded are the runs whose settings are the recipe's now; a field that a config has got since then counts as its
+default, so that a new option leaves old readings valid.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from collections.abc import Mapping
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from winze.files import write_atomically
+from winze.files import StoreError, write_atomically
 from winze.lab import store
 from winze.lab.job import plain
 from winze.lab.members import apart
 from winze.lab.packing import first_difference, packed, unpacked
 from winze.lab.recipe import Recipe
-from winze.readings import Readings
+from winze.readings import ARRAYS, ROWS, Readings, ReadingsError
 
-KIND, VERSION = "winze results", 1
+KIND, VERSION = "winze results", 2
 TOLD = ("key", "scale", "arm", "seed", "device", "versions", "commit", "started", "seconds", "config")
+SINCE = ("threads", "flags", "source", "resumed", "notes")  # runs that were kept before these have none
+PATIENCE = 60.0  # seconds that one `keep` waits for another
+MACHINE = re.compile(r"(?<![\w.:/<+-])/(?:[\w.+-]+/)+[\w.+-]+|\b[A-Za-z]:\\\\")
+"""an absolute path in a text"""
 
 
 class ResultsError(ValueError):
@@ -52,27 +61,100 @@ def add(folder: str | os.PathLike[str], recipe: Recipe, root: str | os.PathLike[
 
     The same run with the same readings is kept once; with others it raises, and says where they differ.
     """
-    path = Path(folder)
-    told = store.read(path)
-    if told is None or told.get("status") != "done":
-        raise ResultsError(f"{path} is no finished run: nothing of it can be kept")
-    if told["recipe"] != recipe.name:
-        raise ResultsError(f"{path} is a run of {told['recipe']}, not of {recipe.name}")
-    entry = {name: told.get(name) for name in TOLD} | packed(Readings.load(path), recipe.measures)
-    file = file_of(recipe, root)
-    entries = _entries(file)
-    for old in entries:
-        if old["key"] == entry["key"]:
+    return bool(add_all([folder], recipe, root))
+
+
+def add_all(
+    folders: Iterable[str | os.PathLike[str]],
+    recipe: Recipe,
+    root: str | os.PathLike[str] = "results",
+    refuse: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Keep the readings of finished runs of one recipe, and return the folders of those that are new.
+
+    Each run is checked: the hashes in its `run.json`, its key against its settings, its readings against those that
+    are kept. `refuse` hears why a run is left out, and the others are kept; without it the first reason is raised and
+    nothing is. The file is read and written once, by one process at a time.
+    """
+    file, new = file_of(recipe, root), []
+    with _locked(Path(root)):
+        kept = _Known(recipe, file, _entries(file, recipe.name))
+        for path in map(Path, folders):
+            try:
+                if kept.add(_entry(path, recipe), path):
+                    new.append(path)
+            except (ResultsError, StoreError, ReadingsError) as error:
+                if refuse is None:
+                    raise
+                refuse(str(error))
+        if new:
+            write(file, recipe.name, kept.entries)
+    return new
+
+
+class _Known:
+    """The runs that a file keeps, by key and by what they read."""
+
+    def __init__(self, recipe: Recipe, file: Path, entries: list[dict[str, Any]]) -> None:
+        self.recipe, self.file, self.entries = recipe, file, entries
+        self._keys = {entry["key"]: entry for entry in entries}
+        self._readings = {_told_and_read(entry): entry for entry in entries}
+
+    def add(self, entry: dict[str, Any], folder: Path) -> bool:
+        """Take in one more; whether it is new."""
+        old = self._keys.get(entry["key"])
+        if old is not None:
             where = first_difference(*(_readings(one) for one in (old, entry)))
             if where:
-                what = f"{old['arm']}, seed {old['seed']} (run {old['key']})"
+                what = f"{old['arm']}, seed {old['seed']} (run {old['key']}, on {old['device']})"
                 raise ResultsError(
-                    f"{file} keeps other readings of {what}: {where}. Readings are never replaced: take that line out "
-                    "of the file by hand if it is wrong"
+                    f"{folder}: {self.file} keeps other readings of {what}: {where}. Kept readings are never replaced"
                 )
             return False
-    _write(file, recipe.name, [*entries, entry])
-    return True
+        twin = self._readings.get(_told_and_read(entry))
+        if twin is not None and entry["rows"]:
+            raise ResultsError(
+                f"{folder}: {entry['arm']}, seed {entry['seed']}, has the very readings of seed {twin['seed']} (run "
+                f"{twin['key']}): one run under two seeds is not kept"
+            )
+        self.entries.append(entry)
+        self._keys[entry["key"]] = self._readings[_told_and_read(entry)] = entry
+        return True
+
+
+def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
+    """What is kept of a finished run, after checking that its files, key and settings belong together."""
+    told = store.check(folder)
+    absent = [name for name in (*TOLD, "sha256") if name not in told]
+    absent += [name for name in (ROWS, ARRAYS) if name not in told.get("sha256", {})]
+    if absent:
+        raise ResultsError(f"{folder} cannot be kept: its run.json does not say {', '.join(absent)}")
+    if told["recipe"] != recipe.name:
+        raise ResultsError(f"{folder} is a run of {told['recipe']}, not of {recipe.name}")
+    entry = {name: told[name] for name in (*TOLD, *SINCE) if name in told}
+    entry |= packed(Readings.load(folder), recipe.measures)
+    path = MACHINE.search(json.dumps({name: part for name, part in entry.items() if name != "arrays"}))
+    if path is not None:
+        raise ResultsError(f"{folder} cannot be kept: it names a path of this machine, {path[0]}")
+    return entry
+
+
+def _told_and_read(entry: Mapping[str, Any]) -> str:
+    """The settings and the readings of a run, without its seed."""
+    return json.dumps([entry["config"], entry["rows"]], sort_keys=True)
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """One process at a time adds to a folder of results; the folder itself is what is locked."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        if not store.lock_within(handle, PATIENCE):
+            raise store.BusyError(f"{root} is being written by another process")
+        yield
+    finally:
+        os.close(handle)
 
 
 def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> dict[str, dict[str, dict[int, Kept]]]:
@@ -80,7 +162,7 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> dict[str, 
 
     Equal settings at two scales share their runs.
     """
-    kept = [_kept(entry) for entry in _entries(file_of(recipe, root))]
+    kept = _all_kept(recipe, root)
     found: dict[str, dict[str, dict[int, Kept]]] = {}
     for scale in recipe.scales:
         for arm in recipe.arms_at(scale):
@@ -99,14 +181,17 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> dict[str, 
 def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept]:
     """The runs that are kept and whose settings the recipe no longer has at any scale."""
     configs = [recipe.config(scale, arm) for scale in recipe.scales for arm in recipe.arms_at(scale)]
-    kept = [_kept(entry) for entry in _entries(file_of(recipe, root))]
+    kept = _all_kept(recipe, root)
     return [one for one in kept if not any(same_settings(one.config, config) for config in configs)]
 
 
-def finished(recipe: Recipe, root: str | os.PathLike[str] = "runs") -> dict[str, dict[str, dict[int, Readings]]]:
+def finished(
+    recipe: Recipe, root: str | os.PathLike[str] = "runs", refuse: Callable[[str], None] | None = None
+) -> dict[str, dict[str, dict[int, Readings]]]:
     """The readings of a recipe's finished runs in a folder of runs, by scale, arm and seed.
 
-    Of a run of several networks, each counts as a seed.
+    Of a run of several networks, each counts as a seed. `refuse` hears of damaged runs, which are left out; without it
+    the first one raises.
     """
     done = {one.key: one for one in store.Runs(root).all() if one.status == "done" and one.recipe == recipe.name}
     seeds = sorted({one.seed for one in done.values() if one.seed is not None})
@@ -114,7 +199,15 @@ def finished(recipe: Recipe, root: str | os.PathLike[str] = "runs") -> dict[str,
     for scale in recipe.scales:
         for job in recipe.jobs(scale, seeds=seeds):
             if job.key in done:
-                read = Readings.load(done[job.key].folder)
+                try:
+                    store.check(done[job.key].folder)
+                    read = Readings.load(done[job.key].folder)
+                except (StoreError, ReadingsError) as error:
+                    if refuse is None:
+                        raise
+                    refuse(str(error))
+                    del done[job.key]
+                    continue
                 found.setdefault(scale, {}).setdefault(job.arm, {}).update(apart(job.seed, read))
     return found
 
@@ -165,27 +258,52 @@ def _readings(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in ("conventions", "places", "rows", "arrays")}
 
 
-def _kept(entry: dict[str, Any]) -> Kept:
-    return Kept(**{name: entry[name] for name in TOLD}, readings=unpacked(entry))
+def _all_kept(recipe: Recipe, root: str | os.PathLike[str]) -> list[Kept]:
+    file = file_of(recipe, root)
+    return [_kept(entry, file) for entry in _entries(file, recipe.name)]
 
 
-def _entries(file: Path) -> list[dict[str, Any]]:
-    if not file.exists():
+def _kept(entry: dict[str, Any], file: Path) -> Kept:
+    wrong = store.wrong_field(entry)
+    if wrong is not None:
+        raise ResultsError(f"{file}: {wrong} of run {entry['key']} is {entry[wrong]!r}")
+    try:
+        return Kept(**{name: entry[name] for name in TOLD}, readings=unpacked(entry))
+    except (LookupError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        raise ResultsError(f"{file}: run {entry['key']} cannot be read: {error!r}") from error
+
+
+def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
+    """The runs of a file, after comparing its seal and every key."""
+    try:
+        body = file.read_bytes()
+    except FileNotFoundError:
         return []
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
         raise ResultsError(f"{file} was cut short or is no JSON: {error}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
         raise ResultsError(f"{file} holds no {KIND} of version {VERSION}")
-    entries = told["runs"]
-    assert isinstance(entries, list)
+    if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():
+        raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; take back the file as it was committed")
+    if told.get("recipe") != recipe:
+        raise ResultsError(f"{file} keeps runs of {told.get('recipe')!r}, not of {recipe}")
+    try:
+        entries: list[dict[str, Any]] = told["runs"]
+        for entry in entries:
+            if entry["key"] != store.key_of(entry | {"recipe": recipe}):
+                raise ResultsError(f"{file}: the key of run {entry['key']} is not that of its settings and seed")
+    except (KeyError, TypeError) as error:
+        raise ResultsError(f"{file} holds no runs as this winze keeps them: {error!r}") from error
     return entries
 
 
-def _write(file: Path, recipe: str, entries: list[dict[str, Any]]) -> None:
+def write(file: Path, recipe: str, entries: list[dict[str, Any]]) -> None:
+    """Write a recipe's kept runs, sealed by the SHA-256 of all after the first line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=lambda entry: (entry["scale"], entry["arm"], entry["seed"], entry["key"]))
-    head = json.dumps({"kind": KIND, "version": VERSION, "recipe": recipe})[:-1]
     lines = ",\n".join(json.dumps(entry, separators=(",", ":"), allow_nan=False) for entry in ordered)
-    write_atomically(file, f'{head}, "runs": [\n{lines}\n]}}\n'.encode())
+    body = f"{lines}\n]}}\n".encode()
+    head = {"kind": KIND, "version": VERSION, "recipe": recipe, "sha256": hashlib.sha256(body).hexdigest()}
+    write_atomically(file, f'{json.dumps(head)[:-1]}, "runs": [\n'.encode() + body)

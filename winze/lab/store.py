@@ -3,31 +3,60 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import re
 import shutil
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal
 
-from winze.files import StoreError, remove_leftovers, write_atomically
+from winze.files import StoreError, remove_leftovers, sha256, write_atomically
 from winze.lab.job import FORMAT, Job, plain
 
 KIND = "winze run"
-RUN, METRICS, LOCKS = "run.json", "metrics.jsonl", ".locks"
+RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetensors"
 KEY = re.compile(r"[0-9a-f]{16}")
-PATIENCE = 0.5  # seconds; whoever only looks at a lock holds it for a moment
+ASIDE = ".aside"
+PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
+FIELDS: dict[str, tuple[type, ...]] = {
+    "recipe": (str,),
+    "scale": (str,),
+    "arm": (str,),
+    "seed": (int,),
+    "key": (str,),
+    "status": (str,),
+    "started": (str,),
+    "seconds": (int, float),
+    "threads": (int,),
+    "resumed": (int,),
+    "notes": (list,),
+    "versions": (dict,),
+    "flags": (dict,),
+    "device": (str,),
+    "source": (str,),
+    "commit": (str, NoneType),
+    "error": (str, NoneType),
+    "sha256": (dict,),
+}
+"""what a field of `run.json` may hold, where it is there"""
 
 Status = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
 
 class BusyError(StoreError):
     """A run that another process is writing."""
+
+
+JOB = ("kind", "version", "recipe", "scale", "arm", "seed", "key", "config")
+"""what `run.json` says of the job"""
 
 
 @dataclass
@@ -40,7 +69,18 @@ class Run:
     def tell(self, **facts: Any) -> None:
         """Put facts into `run.json`."""
         self.told |= facts
-        write_atomically(self.folder / RUN, (json.dumps(self.told, indent=1) + "\n").encode())
+        write_atomically(self.folder / RUN, sealed(self.told))
+
+    def set_aside(self) -> Path:
+        """Move the run as it is to `.aside`, and go on with an empty folder and nothing but the job."""
+        aside = self.folder.parent / ASIDE
+        aside.mkdir(exist_ok=True)
+        number = next(n for n in count(1) if not (aside / f"{self.folder.name}-{n}").exists())
+        target = aside / f"{self.folder.name}-{number}"
+        self.folder.rename(target)
+        self.folder.mkdir()
+        self.told = {name: self.told[name] for name in JOB} | {"status": "new"}
+        return target
 
 
 @dataclass(frozen=True)
@@ -57,6 +97,8 @@ class Facts:
     seconds: float | None = None
     started: str = "?"
     error: str | None = None
+    commit: str | None = None
+    note: str = ""
 
 
 class Runs:
@@ -94,19 +136,16 @@ class Runs:
 
     def all(self) -> list[Facts]:
         """Every run, the youngest last; one that cannot be read is listed as such."""
-        if not self.root.is_dir():
-            return []
-        folders = [path for path in self.root.iterdir() if KEY.fullmatch(path.name) and path.is_dir()]
-        return sorted(map(self._facts, folders), key=lambda facts: (facts.started, facts.key))
+        return sorted(map(self._facts, self._folders()), key=lambda facts: (facts.started, facts.key))
 
     def find(self, start: str) -> Facts:
         """The one run whose key starts so."""
-        matches = [facts for facts in self.all() if facts.key.startswith(start)]
+        matches = [folder for folder in self._folders() if folder.name.startswith(start)]
         if len(matches) == 1:
-            return matches[0]
+            return self._facts(matches[0])
         if not matches:
             raise StoreError(f"there is no run {start!r} in {self.root}; `winze runs` lists them")
-        raise StoreError(f"{start!r} may be {' or '.join(facts.key for facts in matches)}: give more of the key")
+        raise StoreError(f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more of the key")
 
     def remove(self, key: str) -> None:
         """Remove a run that nobody is writing; it is gone at once or not at all."""
@@ -130,6 +169,11 @@ class Runs:
             os.close(handle)
         return False
 
+    def _folders(self) -> list[Path]:
+        if not self.root.is_dir():
+            return []
+        return [path for path in self.root.iterdir() if KEY.fullmatch(path.name) and path.is_dir()]
+
     def _facts(self, folder: Path) -> Facts:
         try:
             told = read(folder)
@@ -140,8 +184,9 @@ class Runs:
         status: Status = "running" if self.is_busy(folder.name) else "unfinished"
         if told.get("status") in ("done", "failed"):
             status = told["status"]
-        names = ("recipe", "scale", "arm", "seed", "seconds", "started", "error")
-        return Facts(folder, folder.name, status, **{name: told[name] for name in names if name in told})
+        names = ("recipe", "scale", "arm", "seed", "seconds", "started", "error", "commit")
+        found = {name: told[name] for name in names if name in told}
+        return Facts(folder, folder.name, status, **found, note="; ".join(map(str, told.get("notes", []))))
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
@@ -149,21 +194,27 @@ class Runs:
         locks.mkdir(parents=True, exist_ok=True)
         handle = os.open(locks / key, os.O_RDWR | os.O_CREAT, 0o644)
         try:
-            give_up = time.monotonic() + PATIENCE
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except BlockingIOError:
-                    if time.monotonic() > give_up:
-                        who = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
-                        raise BusyError(f"{self.root / key} is being written by {who}") from None
-                    time.sleep(PATIENCE / 20)
+            if not lock_within(handle, PATIENCE):
+                who = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+                raise BusyError(f"{self.root / key} is being written by {who}")
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
             yield
         finally:
             os.close(handle)
+
+
+def lock_within(handle: int, seconds: float) -> bool:
+    """Lock an open file for this process alone, unless another holds it for so long; closing it lets go."""
+    give_up = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.025)
 
 
 def read(folder: Path) -> dict[str, Any] | None:
@@ -173,7 +224,7 @@ def read(folder: Path) -> dict[str, Any] | None:
         told = json.loads(path.read_bytes())
     except FileNotFoundError:
         return None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {folder}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND:
         raise StoreError(f"{path} was not written by winze: it is no {KIND}")
@@ -185,4 +236,58 @@ def read(folder: Path) -> dict[str, Any] | None:
             f"{folder} is a run of format {version}, this winze reads format {FORMAT}: {what}; "
             "nothing was changed, give --out another folder"
         )
+    wrong = wrong_field(told)
+    if wrong is not None:
+        raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
+    seal = told.pop("seal", None)
+    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of before either have neither
+        raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
+    return told
+
+
+def wrong_field(told: Mapping[str, Any]) -> str | None:
+    """The first field of a run that holds something of another type than it should."""
+    for name, kinds in FIELDS.items():
+        if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
+            return name
+    return None
+
+
+def key_of(told: Mapping[str, Any]) -> str:
+    """The key of the job that `run.json` tells of."""
+    return Job(told["recipe"], told["scale"], told["arm"], told["seed"], told["config"]).key
+
+
+def sealed(told: dict[str, Any]) -> bytes:
+    """The body of a `run.json`, with a hash of all that it says."""
+    return (json.dumps(told | {"seal": _seal(told)}, indent=1) + "\n").encode()
+
+
+def _seal(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """What `run.json` says of a finished run, after comparing its key and the SHA-256 of every file that it names.
+
+    The key, which is the folder's name, must be that of the settings and the seed. Only weights may be absent: a run
+    from another machine can come back without them, and no reading needs them.
+    """
+    told = read(folder)
+    if told is None or told.get("status") != "done":
+        raise StoreError(f"{folder} is no finished run")
+    absent = [name for name in JOB if name not in told]
+    if absent or key_of(told) != folder.name or told["key"] != folder.name:
+        why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
+        raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
+    for name, digest in told.get("sha256", {}).items():
+        path = folder / name
+        if Path(name).name != name or not isinstance(digest, str):  # a name from a file is no path
+            raise StoreError(f"{folder / RUN} was changed: {name!r} is no file of a run; remove {folder}")
+        if not path.is_file():
+            if path.suffix == WEIGHTS:
+                continue
+            raise StoreError(f"{path} is missing: remove {folder} and run it again")
+        if sha256(path) != digest:
+            raise StoreError(f"{path} was changed after the run, its SHA-256 differs: remove {folder} and run it again")
     return told

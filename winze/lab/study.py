@@ -181,8 +181,8 @@ def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
     for name in study.ood:
         try:
             found.append(load(name, limit=limit, size=study.size, download=False, fit=study.fit))
-        except MissingDataError as error:
-            absent[name] = str(error)
+        except MissingDataError:
+            absent[name] = f"{name} was not found"  # where it was looked for are paths of this machine
     return found, absent
 
 

@@ -68,8 +68,8 @@ def sweep(
     hardware = Hardware() if hardware is None else hardware
     _check(on, jobs_at_once, hardware)
     runs = Runs(Path(root).absolute())
-    todo = [job for job in {job.key: job for job in jobs}.values() if not runs.is_done(job)]
     errors: dict[str, Exception | None] = {}
+    todo = [job for job in {job.key: job for job in jobs}.values() if _is_to_do(runs, job, errors)]
     with Display([str(job) for job in todo], progress) as display, crew_for(on, jobs_at_once, hardware, todo) as crew:
         shared, patience = _shared(hardware, crew), PATIENCE if on == "ray" else 0.0
         tasks = [Task(job, runs.root, shared, recipe, patience) for job in todo]
@@ -128,6 +128,15 @@ def _shared(hardware: Hardware, crew: Crew) -> Hardware:
     """The hardware of one job: its share of the threads."""
     threads = getattr(crew, "threads", None)
     return hardware if hardware.threads is not None or threads is None else replace(hardware, threads=threads)
+
+
+def _is_to_do(runs: Runs, job: Job, errors: dict[str, Exception | None]) -> bool:
+    """Whether a job has to be done; a run that cannot be read is its error and does not stop the others."""
+    try:
+        return not runs.is_done(job)
+    except StoreError as error:
+        errors[job.key] = error
+        return False
 
 
 def _absent(runs: Runs, job: Job) -> Exception | None:

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, centred, check_finite, detached, flat
+from winze.measure.centre import Features, centred, check_finite, detached, few_threads, flat
 from winze.measure.value import CONSTANT, Value, missing
 
 Spectrum = Float[Tensor, " direction"]
@@ -17,7 +17,8 @@ def singular_values(features: Features, centre: bool = True) -> Float64[Tensor, 
     """Give the singular values of a feature matrix, largest first, in float64."""
     rows = centred(features) if centre else flat(features).double()
     check_finite(rows)
-    values: Tensor = torch.linalg.svdvals(rows)
+    with few_threads(rows):
+        values: Tensor = torch.linalg.svdvals(rows)
     return values
 
 

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, detached, eigen, flat
+from winze.measure.centre import Features, Labels, detached, eigen, few_threads, flat
 from winze.measure.moments import Moments
 from winze.measure.probe import Probe
 from winze.measure.stack import AT_ONCE, Stack, alike
@@ -68,7 +68,8 @@ def _fitted(train: Stack, held: Stack | None, penalties: Sequence[float]) -> lis
         whole = train.joined(held)
     scale, correlation, target = _standard(whole)
     correlation.diagonal(dim1=1, dim2=2).add_(correlation.new_tensor(chosen)[:, None])
-    weight = torch.cholesky_solve(target, torch.linalg.cholesky(correlation)).mT * scale[:, None]
+    with few_threads(correlation):
+        weight = torch.cholesky_solve(target, torch.linalg.cholesky(correlation)).mT * scale[:, None]
     bias = whole.sums.counts / whole.n - (weight @ whole.sums.mean[:, :, None])[..., 0]
     live = scale.any(1).tolist()
     notes = ["" if alive else f"{CONSTANT}; the commonest class is all a probe can say" for alive in live]

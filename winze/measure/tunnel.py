@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -24,7 +25,7 @@ class Tunnel:
 
     `share` = (start.index + 1) / total; `low` and `high` bound the start with 95 % of resamples of the test samples
     (None: beyond the last place); `accuracy` is that of the start's probe. `start` is None where no place reaches
-    `threshold` x `reference`, and `reason` says so.
+    `threshold` x `reference`, or where the reference means nothing, and `reason` says so; it is false then.
     """
 
     start: Place | None
@@ -36,6 +37,14 @@ class Tunnel:
     reference: float
     reason: str = ""
 
+    def __bool__(self) -> bool:
+        return self.start is not None
+
+    @classmethod
+    def none(cls, reason: str, threshold: float, reference: float) -> Tunnel:
+        """No tunnel, and why."""
+        return cls(None, math.nan, None, None, math.nan, threshold, reference, reason)
+
 
 def tunnel_start(curve: Curve, reference: float | None = None, threshold: float = 0.95) -> int | None:
     """Give the index (from 0) of the first place whose accuracy is at least threshold x reference.
@@ -43,7 +52,7 @@ def tunnel_start(curve: Curve, reference: float | None = None, threshold: float 
     Several runs (run x place) are averaged first. Without a reference the last place is the reference.
     Masarczyk et al., 2023, arXiv 2305.19753.
     """
-    _check(threshold)
+    check_threshold(threshold)
     values = _curve(curve)
     return _first(values, values[-1] if reference is None else reference, threshold)
 
@@ -61,7 +70,7 @@ def tunnel(
     All places, runs and the reference share each resample. The reference is the network's own correctness, or its
     accuracy as a fixed number, or else the last probe.
     """
-    _check(threshold)
+    check_threshold(threshold)
     right = correct.detach().cpu().double().reshape(-1, *correct.shape[-2:]).mean(0)
     if right.numel() == 0 or len(right) != len(places):
         raise ValueError(f"want correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
@@ -85,7 +94,7 @@ def tunnel(
         reason = (
             f"no place reaches {threshold:g} x {known:.4f}; the best, {places[best].name!r}, has {values[best]:.4f}"
         )
-        return Tunnel(None, float("nan"), low, high, float("nan"), threshold, known, reason)
+        return replace(Tunnel.none(reason, threshold, known), low=low, high=high)
     start = places[first]
     return Tunnel(start, (start.index + 1) / start.total, low, high, values[first], threshold, known)
 
@@ -120,7 +129,8 @@ def best_place(places: Sequence[Place], curve: Curve) -> Place:
     return places[int(np.nanargmax(values))]
 
 
-def _check(threshold: float) -> None:
+def check_threshold(threshold: float) -> None:
+    """Raise unless it is a share of an accuracy."""
     if not 0 < threshold <= 1:
         raise ValueError(f"want a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold}")
 

@@ -9,6 +9,7 @@ from winze.networks.own_weights import OwnWeights, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
+from winze.networks.stored import build_stored
 from winze.networks.unwrap import unwrapped
 from winze.networks.vgg import VGG
 from winze.networks.weights import load_weights, read_weights
@@ -26,6 +27,7 @@ __all__ = [
     "SpiralMLP",
     "all_trained",
     "build",
+    "build_stored",
     "describe",
     "difference",
     "fingerprint",

@@ -60,7 +60,7 @@ def _digest(tensor: Tensor) -> str:
         tensor = tensor.int_repr()
     plain = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
     body = plain.resolve_conj().resolve_neg().cpu().contiguous().flatten().view(torch.uint8)
-    return hashlib.sha256(body.numpy()).hexdigest()
+    return hashlib.sha256(body.numpy().data).hexdigest()
 
 
 def _hash(told: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from inspect import signature
 from math import prod
 from typing import Any
 
@@ -76,11 +77,11 @@ def describe(name: str, classes: int | None = None, rule: Rule | None = None, **
 
 def _rule(told: Mapping[str, Any]) -> Rule:
     kind = getattr(shape, str(told.get("name")), None)
-    if not (isinstance(kind, type) and issubclass(kind, Rule)):
+    if not (isinstance(kind, type) and issubclass(kind, Rule) and kind is not Rule):
         raise NetworkError(f"there is no rule {told.get('name')!r}")
     try:
         return kind(**{key: value for key, value in told.items() if key != "name"})
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise NetworkError(f"rule {told['name']}: {one_line(error)}") from error
 
 
@@ -130,6 +131,8 @@ def _torchvision(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.M
     if given.pop("pretrained", False):
         given["weights"] = "DEFAULT"
     given.setdefault("weights", None)
+    if given["weights"] is None and "weights_backbone" in signature(models.get_model_builder(name)).parameters:
+        given.setdefault("weights_backbone", None)  # which torchvision would fetch
     if name in ("googlenet", "inception_v3"):
         given.setdefault("init_weights", False)  # what torchvision will do by itself, without its warning
     if name in ("googlenet", "inception_v3") and given["weights"] is None:

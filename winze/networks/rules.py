@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
+from typing import Any
 
 from torch import nn
 
@@ -14,6 +15,11 @@ from winze.shape.find import wired
 def rules_of(net: nn.Module) -> dict[str, str]:
     """The rule at each junction of a network that has another than `Standard()`, by the junction's name."""
     return {each.place.name: repr(each.rule) for each in wired(net) if each.rule != Standard()}
+
+
+def is_rules(told: Any) -> bool:
+    """Whether something from a file can be what `rules_of` gave."""
+    return isinstance(told, dict) and all(isinstance(text, str) for pair in told.items() for text in pair)
 
 
 def warn_of_rules(stored: Mapping[str, str], net: nn.Module, file: object) -> None:

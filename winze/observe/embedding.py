@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from winze.measure.centre import few_threads
+
 METHODS = ("pca", "tsne", "umap")
 
 
@@ -21,7 +23,8 @@ def embed_places(indices: Sequence[int], rows: Sequence[Tensor], method: str, mo
 
 def _plane(features: Tensor, method: str) -> np.ndarray:
     centred = (features - features.mean(0)).double()
-    _, _, directions = torch.linalg.svd(centred, full_matrices=False)
+    with few_threads(centred):
+        _, _, directions = torch.linalg.svd(centred, full_matrices=False)
     if method == "pca" or min(centred.shape) <= 2:
         points = (centred @ directions[:2].T).numpy()
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))).astype(np.float32)

@@ -10,17 +10,28 @@ from torch import Tensor, nn
 
 from winze.shape.capture.example import Example
 
+Seen = tuple[tuple[int, tuple[int, ...]], ...]
+"""Tensors by identity and shape."""
+
 
 @dataclass(frozen=True)
 class Event:
-    """One call of one module in the example run: what went in, what came out, and its number."""
+    """One call of one module in the example run: what went in, what came out, and its number.
+
+    `begun` is how many calls had finished when it started.
+    """
 
     name: str
     module: nn.Module
     call: int
-    inputs: tuple[int, ...]
-    outputs: tuple[tuple[int, tuple[int, ...]], ...]
-    depth: int
+    given: Seen
+    outputs: Seen
+    begun: int
+
+    @property
+    def inputs(self) -> tuple[int, ...]:
+        """The identities of what went in."""
+        return tuple(identity for identity, _ in self.given)
 
 
 def events_of(net: nn.Module, example: Example, only: set[nn.Module] | None = None) -> list[Event]:
@@ -28,17 +39,22 @@ def events_of(net: nn.Module, example: Example, only: set[nn.Module] | None = No
     names = {module: name for name, module in net.named_modules()}
     events: list[Event] = []
     calls: dict[nn.Module, int] = {}
+    begun: dict[nn.Module, list[int]] = {}
     keep: list[Any] = []
 
+    def begin(module: nn.Module, args: Any) -> None:
+        begun.setdefault(module, []).append(len(events))
+
     def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        ins = [t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        outs = [t for t in torch.utils._pytree.tree_leaves(output) if isinstance(t, Tensor)]
+        ins, outs = tensors_of((args, kwargs)), tensors_of(output)
         keep.extend(ins + outs)  # so that no identity is given twice
         call = calls[module] = calls.get(module, -1) + 1
-        outputs = tuple((id(t), tuple(t.shape)) for t in outs)
-        events.append(Event(names[module], module, call, tuple(map(id, ins)), outputs, names[module].count(".")))
+        given, outputs = (tuple((id(t), tuple(t.shape)) for t in each) for each in (ins, outs))
+        events.append(Event(names[module], module, call, given, outputs, begun[module].pop()))
 
-    handles = [m.register_forward_hook(hook, with_kwargs=True) for m in names if only is None or m in only]
+    watched = [module for module in names if only is None or module in only]
+    handles = [module.register_forward_pre_hook(begin) for module in watched]
+    handles += [module.register_forward_hook(hook, with_kwargs=True) for module in watched]
     try:
         with torch.no_grad():
             net(*example.args, **example.kwargs)
@@ -46,3 +62,8 @@ def events_of(net: nn.Module, example: Example, only: set[nn.Module] | None = No
         for handle in handles:
             handle.remove()
     return events
+
+
+def tensors_of(tree: Any) -> list[Tensor]:
+    """The tensors in arguments or in an output, in order."""
+    return [leaf for leaf in torch.utils._pytree.tree_leaves(tree) if isinstance(leaf, Tensor)]

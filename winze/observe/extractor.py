@@ -7,12 +7,19 @@ from typing import Any
 from torch import nn
 
 from winze.depth import Place
+from winze.networks import unwrapped
 from winze.observe.result import Scan
 from winze.observe.truncate import truncate
 
 
 def extractor(
-    net: nn.Module, scan: Scan, at: str | int | Place | None = None, *, threshold: float = 0.95, example: Any = None
+    net: nn.Module,
+    scan: Scan,
+    at: str | int | Place | None = None,
+    *,
+    threshold: float = 0.95,
+    example: Any = None,
+    force: bool = False,
 ) -> list[str]:
     """The names of the weights that a network uses up to a place; left out, up to the start of its tunnel.
 
@@ -22,8 +29,10 @@ def extractor(
             net.get_parameter(name).requires_grad_(False)
 
     The batch norms among them move their statistics in train mode all the same: put those modules in eval mode.
-    `at`, `threshold` and `example` are as in `truncate`.
+    `at`, `threshold`, `example` and `force` are as in `truncate`; the scan must be of this network, as it is now.
     """
-    kept = truncate(net, scan, at, None, threshold=threshold, example=example, measure=False, copy=False)
+    net = unwrapped(net)
+    options: dict[str, Any] = {"threshold": threshold, "example": example, "force": force}
+    kept = truncate(net, scan, at, None, measure=False, copy=False, **options)
     own = {id(weight) for weight in kept.parameters()}
     return [name for name, weight in net.named_parameters() if id(weight) in own]

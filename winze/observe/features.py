@@ -15,7 +15,7 @@ Pool = str | int
 POOLS = ("mean", "flatten", "token")
 UNORDERED = "unordered"
 """Flattened, with the features in the order in which they lie in memory: nothing is copied, and CKA does not care."""
-LAYOUTS = {"BC": 1, "BCL": 1, "BLC": 2, "BCHW": 1, "BHWC": 3}
+LAYOUTS = {"BC": 1, "BCL": 1, "BLC": 2, "BCHW": 1, "BHWC": 3, "BCTHW": 1, "BTHWC": 4}
 
 
 @dataclass(frozen=True)

@@ -50,15 +50,15 @@ def stored(train: str | os.PathLike[str], test: Data, net: nn.Module, batch: int
         way = Preprocess.from_config(config) if known and config is not None else Preprocess.of(dataset)
         size = "x".join(map(str, (way.channels, *(way.size or dataset.shape[1:]))))
         said = f"input {size}, normalised by the {'network' if known else 'data'}'s statistics"
-    parts = [Batches(*part, size=batch, preprocess=way) for part in (dataset.train, dataset.test)]
+    learnt, asked = (Batches(*part, size=batch, preprocess=way) for part in (dataset.train, dataset.test))
     conventions = {"classes": list(dataset.classes), "preprocess": None if way is None else way.to_dict()}
     path = Path(train)
-    return Stored(path.name if path.exists() else dataset.name, *parts, (*dataset.notes, said), conventions)
+    return Stored(path.name if path.exists() else dataset.name, learnt, asked, (*dataset.notes, said), conventions)
 
 
 def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[str]:
     """The measures that are asked for, one or several, by name."""
-    asked = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
+    asked: list[Any] = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
     strange = [each for each in asked if each not in known]
     if strange or not asked:
         said = ", ".join(getattr(each, "__name__", str(each)) for each in strange) or "none"

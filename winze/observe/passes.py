@@ -25,22 +25,34 @@ NONE = -1
 class Gathered:
     """What one pass over the test split gave.
 
-    `means` are the class means of what goes into the network's last layer, `layer`, and `strays` tells of each sample
-    whether that layer takes it for another class than the nearest mean of the train data does. Of `broken` samples
-    the network's output holds NaN.
+    `choice` is the class that the network's own output names, NONE where it holds NaN. `means` are the class means of
+    what goes into the network's last layer, `layer`, and `strays` tells of each sample whether that layer takes it for
+    another class than the nearest mean of the train data does.
     """
 
     moments: list[Moments]
     cka: CKA | None
     correct: list[Tensor]
-    network: Tensor | None
+    choice: Tensor | None
     logits: int
     kept: list[Tensor]
     labels: Tensor
     layer: str | None = None
     means: ClassMeans | None = None
     strays: Tensor | None = None
-    broken: Tensor | None = None
+
+    def relabelled(self) -> float:
+        """The accuracy of the network's choices if each meant the class that most of its samples are of.
+
+        Which one that is, one half of the samples tells for the other, so that chance gives no more than chance.
+        """
+        assert self.choice is not None
+        choice, right = self.choice.clamp(min=0), 0
+        size = int(self.labels.max()) + 1, int(choice.max()) + 1
+        for told, asked in ((0, 1), (1, 0)):
+            seen = torch.bincount(self.labels[told::2] * size[1] + choice[told::2], minlength=size[0] * size[1])
+            right += int((seen.view(size).argmax(0)[choice[asked::2]] == self.labels[asked::2]).sum())
+        return right / len(self.labels)
 
 
 def read_test(
@@ -112,14 +124,13 @@ def read_test(
         table.moments() if table is not None else [],
         cka,
         list(torch.cat(reduction.correct, 1).cpu()) if reduction.correct else [],
-        torch.cat(decided).cpu() == answers if decided else None,
+        torch.cat(decided).cpu() if decided else None,
         outputs,
         [torch.cat(r) for r in rows if r],
         answers,
         last.name,
         last.means,
         torch.cat(strays).cpu() if strays else None,
-        torch.cat(decided).cpu() == NONE if decided else None,
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from winze.observe.features import Pool
-from winze.observe.places import Spot, Where, find_spots
+from winze.observe.places import Spots, Where, find_spots
 
 T = TypeVar("T")
 
@@ -40,7 +40,7 @@ def by_pixel(arguments: T) -> T:
 
 def spots_and_order(
     net: nn.Module, example: Any, device: torch.device, pool: Pool, places: Where, layout: str | None = None
-) -> tuple[list[Spot], bool]:
+) -> tuple[Spots, bool]:
     """The places of a network, and whether to give it pictures pixel by pixel, which some forwards cannot take."""
     if is_quicker_by_pixel(net, device, pool):
         with suppress(ValueError, RuntimeError):

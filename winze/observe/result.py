@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from winze.depth import Place
-from winze.measure import Tunnel, best_place, kappa, rho, tunnel
+from winze.measure import Tunnel, best_place, kappa, rho
+from winze.measure.tunnel import check_threshold
 from winze.readings import Readings
+from winze.report import facts
 from winze.report.facts import Best
 
 if TYPE_CHECKING:
@@ -51,13 +52,14 @@ class Scan:
     def tunnel(self, threshold: float = 0.95, data: str | None = None) -> Tunnel:
         """The first place that reaches `threshold` of the network's own accuracy, with a bootstrap interval.
 
-        The reference is the network's accuracy where its outputs match the labels, else the last probe.
+        The reference is the network's accuracy where its outputs match the labels, else the last probe. Where that is
+        not clearly above chance, and where no place reaches it, `start` is None and `reason` says why.
         """
-        name = data or self.data
-        correct = torch.from_numpy(self._array(f"correct/{name}", "probe"))
-        own = self.readings.arrays.get("correct/network") if name == self.data else None
-        reference = None if own is None else torch.from_numpy(own)
-        return tunnel(self.places, correct, reference, threshold)
+        check_threshold(threshold)
+        self._array(f"correct/{data or self.data}", "probe")
+        found = facts.entrance(self.readings, threshold, data)
+        assert found is not None
+        return found.tunnel
 
     def best_for(self, data: str) -> Best:
         """The place to read for other data, with kappa and rho over its curve."""
@@ -103,11 +105,3 @@ def compare(scans: dict[str, Scan], path: str | Path) -> Path:
         raise IsADirectoryError(f"{target} is a folder: name the page, such as {target / 'report.html'}")
     write({name: scan.readings for name, scan in scans.items()}, target)
     return target
-
-
-def wilson(share: float, n: int) -> tuple[float, float]:
-    """The 95 % interval of a share of n samples (Wilson, 1927)."""
-    z = 1.959963984540054
-    centre = (share + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * (share * (1 - share) / n + z * z / (4 * n * n)) ** 0.5
-    return max(0.0, centre - half), min(1.0, centre + half)

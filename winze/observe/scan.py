@@ -24,7 +24,7 @@ from winze.observe.feed import Feed, pair
 from winze.observe.inputs import Data, generators, measure_names, stored
 from winze.observe.passes import read_test
 from winze.observe.pixel_order import spots_and_order
-from winze.observe.places import Where, find_spots
+from winze.observe.places import Spots, Where, find_spots
 from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.progress import tracker
 from winze.observe.reader import Reader
@@ -125,6 +125,8 @@ def scan(
             ood=list(others),
             places=[spot.place.name for spot in spots],
             layouts=[[spot.layout.channels, spot.layout.scale] for spot in spots if spot.layout],
+            outputs=[spot.output for spot in spots],
+            labels=None if test_feed.kept is None else test_feed.kept.tolist(),
             pool=pool,
             probe=probe,
             measures=sorted(wanted),
@@ -134,7 +136,8 @@ def scan(
             class_count=classes,
             cka={"estimator": "unbiased minibatch", "batch": test_feed.size},
             rank={"threshold": 1e-3, "of": "covariance spectrum of centred features", "max_features": max_features},
-            notes=[*(disk.notes if disk is not None else ()), *notes],
+            notes=[*(disk.notes if disk is not None else ()), *notes, *_unread(spots)],
+            unread=spots.unread,
             seed=seed,
             example=list(given[0].shape) if isinstance(given, tuple) else None,
             embedding=embed,
@@ -147,10 +150,19 @@ def scan(
         readings.conventions |= {**({} if disk is None else disk.conventions), **(about or {})}
         result = Scan(readings)
         if costs and train_feed is not None:
-            with enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)"):
-                timed = Example(test_feed.example(SAMPLES)).with_batch(SAMPLES)
-                measure_cuts(net, result, timed.kwargs or timed.args)
+            add_costs(net, result, test, progress)
         return result
+
+
+def add_costs(net: nn.Module, scan: Scan, test: Data, progress: bool | None = None) -> None:
+    """Measure what cutting a network after each place of its scan would cost and save, on the first test samples."""
+    net = unwrapped(net)
+    device = next((p.device for p in net.parameters()), torch.device("cpu"))
+    feed = Feed.of(test, f"{scan.data} test", SAMPLES, device, net)
+    out_of_room = enough_memory("timing the cuts", "leave that out by costs=False (--no-costs)")
+    with out_of_room, unchanged(net, training=False, generators=generators(test)):
+        timed = Example(feed.example(SAMPLES)).with_batch(SAMPLES)
+        measure_cuts(net, scan, timed.kwargs or timed.args, tracker(progress))
 
 
 @dataclass
@@ -218,6 +230,9 @@ class Scanner:
             correct += result.correct
         if correct:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
+        assert labels is not None
+        largest = float(labels.bincount().max()) / len(labels)
+        self.readings.conventions.setdefault("chance", {})[name] = largest
 
     def _room(self, what: str, group: Sequence[int] | None = None) -> AbstractContextManager[None]:
         """Tell of memory that runs out at some places with the widest of them."""
@@ -259,6 +274,16 @@ def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> s
             raise ValueError("probes need train data; pass it, or leave 'probe' out of measures=")
         wanted.discard("probe")
     return wanted
+
+
+def _unread(spots: Spots) -> list[str]:
+    """Say which modules may hold further places, other than inside of those that are read."""
+    read = tuple(f"{spot.place.name}." for spot in spots)
+    names = [name or "the network's own forward" for name in spots.unread if not name.startswith(read)]
+    if not names:
+        return []
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return [f"could not be read, so blocks in there are no places: {shown} (name modules with places= to read them)"]
 
 
 def _both(name: str, given: Data, net: nn.Module, batch: int) -> tuple[Data, Data]:

@@ -24,11 +24,11 @@ from winze.measure import (
     self_duality,
     spectra,
 )
+from winze.measure.interval import wilson
 from winze.measure.stack import on_cpu
 from winze.observe.embedding import embed_places
-from winze.observe.passes import Gathered
+from winze.observe.passes import NONE, Gathered
 from winze.observe.places import Spot
-from winze.observe.result import wilson
 from winze.readings import Readings
 
 SMALL = 1024
@@ -71,24 +71,27 @@ class Store:
         n = len(result.labels)
         where: dict[str, Any] = {"data": self.data, "split": "test", "n": n}
         note = ""
-        if result.network is None:
+        broken = 0 if result.choice is None else int((result.choice == NONE).sum())
+        if result.choice is None:
             note = "the network's output is not a row of logits a sample"
         elif result.logits != classes:
             note = f"the network has {result.logits} outputs, the data {classes} classes"
         elif renumbered:
             note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
-        elif result.broken is not None and bool(result.broken.any()):
-            note = f"the network's output holds NaN for {int(result.broken.sum())} of {n} samples"
+        elif broken:
+            note = f"the network's output holds NaN for {broken} of {n} samples"
         if "collapse" in self.wanted:
             for measure, value in self._last_layer(net, result, note).items():
                 self.readings.add(measure, value, place=result.layer or "", note=value.note, **where)
-        if result.network is None or note:
+        if result.choice is None or note:
             self.readings.add("accuracy", float("nan"), note=note, **where)
             return
-        right = float(result.network.double().mean())
+        correct = result.choice == result.labels
+        right = float(correct.double().mean())
         low, high = wilson(right, n)
         self.readings.add("accuracy", right, low=low, high=high, **where)
-        self.readings.arrays["correct/network"] = result.network.numpy()
+        self.readings.arrays["correct/network"] = correct.numpy()
+        self.readings.conventions["relabelled_accuracy"] = result.relabelled()
 
     def _last_layer(self, net: nn.Module, result: Gathered, note: str) -> dict[str, Value]:
         """NC3 and NC4 of the linear layer that the network ends in; a note where there is none or it means others."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from math import isfinite
+from math import isfinite, nan
 from typing import Any
 
 import torch
@@ -12,20 +12,29 @@ from torch import Tensor, nn
 
 from winze.depth import Place
 from winze.memory import is_out_of_memory
-from winze.observe.costs import SAMPLES, costs
+from winze.modes import unchanged
+from winze.networks import difference, unwrapped
+from winze.observe.classifier import logits_of
+from winze.observe.costs import SAMPLES, SpeedUp, costs
 from winze.observe.features import Layout, Pool, pooled, sampled
-from winze.observe.places import Spot, find_spots
-from winze.observe.prefix import CutError, prefix
+from winze.observe.feed import Feed
+from winze.observe.inputs import Data, generators
+from winze.observe.prefix import CutError, Prefix, prefix
 from winze.observe.result import Scan
-from winze.report.names import percent, speed
+from winze.report.names import percent, points
 from winze.shape.capture.example import Example, accepted
+
+BATCH = 256
+"""Samples per batch where an accuracy is measured."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cutting at `place` costs and saves; accuracies are those of the scan's test data.
+    """What cutting at `place` costs and saves.
 
-    Operations and seconds are of one batch of so many `samples`.
+    `accuracy` and `accuracy_before` were measured on so many samples as `measured` says; where that is 0 they are
+    estimates, the scan's: of its probe, and of the whole network or, where its outputs do not match the labels, of the
+    last probe. Operations and seconds are of one batch of so many `samples`. `note` says what speaks against all this.
     """
 
     place: Place
@@ -38,20 +47,49 @@ class Cut:
     seconds: float
     seconds_before: float
     samples: int
+    speed_up: SpeedUp
+    measured: int = 0
+    note: str = ""
 
     def __str__(self) -> str:
-        parts = []
-        if isfinite(self.accuracy) and self.accuracy_before > 0:
-            both = f"{percent(self.accuracy)}, before {percent(self.accuracy_before)}"
-            parts = [f"{percent(self.accuracy / self.accuracy_before)} of the accuracy ({both})"]
-        parts.append(f"{speed(self.seconds / self.seconds_before)} on {self.samples} samples")
+        parts = [] if not isfinite(self.accuracy) else [self._accuracy()]
+        parts.append(f"{self.speed_up} on {self.samples} samples")
         for name, left, whole in (
             ("parameters", self.parameters, self.parameters_before),
             ("FLOPs", self.flops, self.flops_before),
         ):
             parts += [f"{100 * left / whole:.0f} % of the {name}"] if whole else []
         where = f"layer {self.place.index + 1} of {self.place.total}, `{self.place.name}`"
-        return f"Cut after {where}: {', '.join(parts)}."
+        note = f" {self.note[0].upper()}{self.note[1:]}." if self.note else ""
+        return f"Cut after {where}: {', '.join(parts)}.{note}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as JSON holds them."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Cut:
+        """The way back from `to_dict`; a ValueError where these are no such values."""
+        numbers = {key: value for key, value in values.items() if key not in ("place", "speed_up", "note")}
+        note = values.get("note")
+        try:
+            place, faster = Place(**values["place"]), SpeedUp(**values["speed_up"])
+            told = [place.index, place.total, faster.value, faster.low, faster.high, *numbers.values()]
+            texts = place.name, note
+            if not all(type(each) in (int, float) for each in told) or not all(isinstance(each, str) for each in texts):
+                raise TypeError("a value of another type")
+            return cls(**{**numbers, "place": place, "speed_up": faster, "note": note})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"not a stored cut: {error}") from error
+
+    def _accuracy(self) -> str:
+        how = f"measured on {self.measured} samples" if self.measured else "estimated by the scan"
+        if not isfinite(self.accuracy_before):
+            return f"{percent(self.accuracy)} accuracy ({how})"
+        both = f"({how}: {percent(self.accuracy)}, before {percent(self.accuracy_before)})"
+        if self.accuracy > self.accuracy_before or not self.accuracy_before:
+            return f"{points(self.accuracy - self.accuracy_before)} points of accuracy {both}"
+        return f"{percent(self.accuracy / self.accuracy_before)} of the accuracy {both}"
 
 
 class Reading(nn.Module):
@@ -79,7 +117,7 @@ class Truncated(nn.Module):
     `cut` says what it costs and saves, `spec` how to build it again.
     """
 
-    def __init__(self, body: nn.Module, head: nn.Module, cut: Cut | None, spec: dict[str, Any]) -> None:
+    def __init__(self, body: Prefix, head: nn.Module, cut: Cut | None, spec: dict[str, Any]) -> None:
         super().__init__()
         self.body, self.head = body, head
         self.cut, self.spec = cut, spec
@@ -95,63 +133,114 @@ def truncate(
     head: str | nn.Module | None = "probe",
     *,
     threshold: float = 0.95,
+    data: Data = None,
     example: Any = None,
     network: str | None = None,
     measure: bool = True,
     copy: bool = True,
+    force: bool = False,
 ) -> Truncated:
     """Keep a network up to a place and put the scan's probe on top.
 
     `at` is a place, its name or its number from 0; left out, the start of the tunnel at `threshold`. `head` is
     `"probe"`, a module of your own that takes the place's output, or None for the bare output. `network` is the name
-    or `file.py:function` by which `winze.load` builds the network again. Accuracy is the probe's on the scan's test
-    data; parameters, operations and seconds are measured on `example` (left out: 32 samples of
-    noise of the shape scanned).
+    or `file.py:function` by which `winze.load` builds the network again.
 
-    The result has weights of its own: training it leaves the network as it is. With `copy=False` it is made of the
-    network's own modules, which takes no memory, and training the one trains the other.
+    The result's `cut` has the accuracy on `data`, test data as `scan` takes them, and on how many samples; without
+    data it is an estimate, that of the probe in the scan. Parameters, operations and seconds are measured on `example`
+    (left out: 32 samples of the data, or noise of the shape scanned).
+
+    The scan must be of this network: its architecture, rules and weights are compared with the fingerprint that the
+    scan holds. `force=True` cuts all the same, and `cut.note` says so.
+
+    The result has weights of its own: training it leaves the network as it is. With `copy=False` it shares the
+    network's tensors, which takes no memory, and training the one trains the other.
     """
+    net = unwrapped(net)
+    note = check_scan(net, scan, force)
     place = _place(scan, at, threshold)
-    given = example if example is not None else _noise(net, scan)
-    sample = accepted(net, given, lambda example: example)
-    batch = sample.kwargs or sample.args
-    try:
-        spot = _spot(net, scan, place, batch)
-    except (TypeError, RuntimeError, IndexError) as error:
-        if example is not None or isinstance(error, CutError) or is_out_of_memory(error):
+    with unchanged(net, generators=generators(data)):
+        feed = None if data is None else Feed.of(data, "data", BATCH, _device(net), net)
+        sample = _example(net, scan, example if feed is None or example is not None else feed.example(SAMPLES))
+        try:
+            small = cut_at(net, scan, place, sample, head, copy=copy, network=network, note=note)
+        except CutError:
             raise
-        raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
-    body = prefix(net, spot, sample)
-    spec = _spec(net, scan, spot, network)
-    top = _head(scan, spot, head)
-    like = next((p for p in net.parameters()), None)
-    modes = [(module, module.training) for module in net.modules()]
-    small = Truncated(body, top.to(like.device) if like is not None else top, None, spec).train(net.training)
-    for module, mode in modes:  # it is made of the network's own modules so far
-        module.training = mode
-    if copy:
-        small.body = _copied(body)
-    _check_batches(small, sample)
-    if measure:
-        small.cut = _cost(net, small, scan, place, sample if example is not None else sample.with_batch(SAMPLES))
+        except (TypeError, RuntimeError, IndexError) as error:
+            if example is not None or is_out_of_memory(error):
+                raise
+            raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
+        if measure:
+            timed = sample if example is not None else sample.with_batch(SAMPLES)
+            small.cut = _cut(net, small, scan, place, timed, feed)
     return small
 
 
-def _copied(body: nn.Module) -> nn.Module:
-    try:
-        own = deepcopy(body)
-    except Exception as error:
-        raise CutError(f"the kept part cannot be copied, cut with copy=False: {error}") from error
-    own.zero_grad()
-    return own
+def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
+    """Raise unless a scan is of this network; with `force`, what is wrong instead (empty where nothing is)."""
+    stored = scan.readings.conventions.get("fingerprint")
+    if not isinstance(stored, dict):
+        note = "the scan has no fingerprint of its network, since an older winze made it"
+    elif wrong := difference(stored, net):
+        note = f"the scan is of {wrong}"
+    else:
+        return ""
+    if not force:
+        raise ValueError(
+            f"{note}: scan this network again (winze.scan, `winze scan`), or use the scan all the same with force=True "
+            "(--force)"
+        )
+    return f"forced: {note}"
+
+
+def cut_at(
+    net: nn.Module,
+    scan: Scan,
+    place: Place,
+    sample: Example,
+    head: str | nn.Module | None = "probe",
+    *,
+    copy: bool,
+    network: str | None = None,
+    note: str = "",
+) -> Truncated:
+    """A network up to a place of its scan with a head on top, in the modes of the network; no cost is measured."""
+    told = scan.readings.conventions
+    name, _, number = place.name.partition(":")
+    call = int(number) - 1 if number else 0
+    layout = Layout(*told["layouts"][place.index])
+    output = told["outputs"][place.index] if "outputs" in told else 0
+    top = _head(scan, place, layout, output, head)
+    body, left_out = prefix(net, name, call, sample, copy=copy)
+    spec = {
+        "network": network or told.get("spec") or _timm_spec(net, told.get("example")),
+        "place": name,
+        "call": call,
+        "index": place.index,
+        "total": place.total,
+        "output": output,
+        "layout": asdict(layout),
+        "pool": told["pool"],
+        "most": told["rank"]["max_features"],
+        "left_out": left_out,
+        "example": told.get("example"),
+        "preprocess": told.get("preprocess"),
+        "note": note,
+    }
+    small = Truncated(body, top.to(_device(net)), None, spec)
+    for module in (small, body, *top.modules()):
+        module.training = net.training
+    _check_batches(small, sample, output)
+    return small
 
 
 def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
     places = scan.places
     if at is None:
         found = scan.tunnel(threshold)
-        if found.start is None:
-            raise ValueError(f"no place to cut at: {found.reason}; name one with at= (--at)")
+        if found is None or found.start is None:
+            why = "there is no tunnel" if found is None else found.reason
+            raise ValueError(f"no place to cut at: {why}; name one with at= (--at)")
         return found.start
     if isinstance(at, int) and 0 <= at < len(places):
         return places[at]
@@ -165,24 +254,27 @@ def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
     raise ValueError(f"no place {at!r} in this scan; the nearest names: {', '.join(near)}")
 
 
-def _noise(net: nn.Module, scan: Scan) -> Tensor | None:
+def _example(net: nn.Module, scan: Scan, given: Any) -> Example:
+    if given is not None:
+        return Example(given)
     shape = scan.readings.conventions.get("example")
     like = next((p for p in net.parameters() if p.is_floating_point()), None)
-    if shape is None or like is None:
-        return None
-    return torch.randn(shape, generator=torch.Generator().manual_seed(0)).to(like.device, like.dtype)
+    if shape is not None and like is not None:
+        noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))
+        return Example(noise.to(like.device, like.dtype))
+    return accepted(net, None, _taken_by(net))
 
 
-def _spot(net: nn.Module, scan: Scan, place: Place, batch: Any) -> Spot:
-    name, _, call = place.name.partition(":")
-    if call:
-        raise CutError(f"place {place.name!r} is a later call of a module that the network uses again: cut elsewhere")
-    found = find_spots(net, batch, [name])[0]
-    channels, scale = scan.readings.conventions["layouts"][place.index]
-    return Spot(place, found.module, 0, found.output, Layout(channels, scale))
+def _taken_by(net: nn.Module) -> Callable[[Example], Example]:
+    def tried(example: Example) -> Example:
+        with torch.no_grad(), unchanged(net, training=False):
+            net(*example.args, **example.kwargs)
+        return example
+
+    return tried
 
 
-def _head(scan: Scan, spot: Spot, head: str | nn.Module | None) -> nn.Module:
+def _head(scan: Scan, place: Place, layout: Layout, output: int, head: str | nn.Module | None) -> nn.Module:
     if isinstance(head, nn.Module):
         return head
     if head is None:
@@ -190,34 +282,17 @@ def _head(scan: Scan, spot: Spot, head: str | nn.Module | None) -> nn.Module:
     if head != "probe":
         raise ValueError(f'head must be "probe", a module or None, got {head!r}')
     arrays, told = scan.readings.arrays, scan.readings.conventions
-    key = f"probe/{scan.data}/{spot.place.index}"
+    key = f"probe/{scan.data}/{place.index}"
     if f"{key}/weight" not in arrays:
         raise ValueError("this scan has no probes: scan with train data and measure 'probe', or pass head=")
     weight = torch.from_numpy(arrays[f"{key}/weight"])
-    assert spot.layout is not None
     classes, features = weight.shape
     most = int(told["rank"]["max_features"])
-    top = Reading(classes, features, spot.layout, told["pool"], spot.place.index, most, spot.output)
+    top = Reading(classes, features, layout, told["pool"], place.index, most, output)
     with torch.no_grad():
         top.linear.weight.copy_(weight)
         top.linear.bias.copy_(torch.from_numpy(arrays[f"{key}/bias"]))
     return top
-
-
-def _spec(net: nn.Module, scan: Scan, spot: Spot, network: str | None) -> dict[str, Any]:
-    told = scan.readings.conventions
-    return {
-        "network": network or told.get("spec") or _timm_spec(net, told.get("example")),
-        "place": spot.place.name,
-        "index": spot.place.index,
-        "total": spot.place.total,
-        "output": spot.output,
-        "layout": asdict(spot.layout) if spot.layout else None,
-        "pool": told["pool"],
-        "most": told["rank"]["max_features"],
-        "example": told.get("example"),
-        "preprocess": told.get("preprocess"),
-    }
 
 
 def _timm_spec(net: nn.Module, example: list[int] | None) -> dict[str, Any] | None:
@@ -230,34 +305,38 @@ def _timm_spec(net: nn.Module, example: list[int] | None) -> dict[str, Any] | No
     return {"name": name, "classes": getattr(net, "num_classes", None), "options": channels}
 
 
-def _check_batches(small: nn.Module, sample: Example) -> None:
-    """A cut whose numbers are bound to one batch size is no network: find out now."""
+def _device(net: nn.Module) -> torch.device:
+    return next((p.device for p in net.parameters()), torch.device("cpu"))
+
+
+def _check_batches(small: Truncated, sample: Example, output: int) -> None:
+    """A cut that is bound to one batch size is no network: find out now."""
     larger = sample.with_batch(sample.batch + 1)
-    modes = [(m, m.training) for m in small.modules()]
-    small.eval()
     try:
-        with torch.no_grad():
-            rows = len(small(*larger.args, **larger.kwargs))
+        with torch.no_grad(), unchanged(small, training=False):
+            found = small(*larger.args, **larger.kwargs)
     except Exception as error:
         if is_out_of_memory(error):
             raise
         raise CutError(f"the cut network runs at one batch size only: {error}") from error
-    finally:
-        for module, mode in modes:
-            module.training = mode
-    if rows % (sample.batch + 1):
+    tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(found) if isinstance(leaf, Tensor)]
+    first = tensors[output if output < len(tensors) else 0] if tensors else None
+    if first is None or first.ndim == 0 or len(first) % (sample.batch + 1):
         raise CutError("the cut network does not follow the batch size")
 
 
-def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, sample: Example) -> Cut:
-    before, after = costs([net, small], sample.kwargs or sample.args)
-    own = scan.readings.select(measure="accuracy").rows
-    probed = "probe" in scan.readings.conventions["measures"]
-    curve = scan.curve("probe").tolist() if probed else [float("nan")] * len(scan.places)
-    reference = own[0].value if own and own[0].value == own[0].value else curve[-1]
+def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Example, feed: Feed | None) -> Cut:
+    before, after = costs([net, small], timed.kwargs or timed.args)
+    n, accuracy, reference = 0, nan, nan
+    if feed is not None and not isinstance(small.head, nn.Identity):
+        n, accuracy, reference = _measured(net, small, scan, feed)
+    elif isinstance(small.head, Reading) and not small.spec["note"]:
+        curve, own = scan.curve("probe").tolist(), scan.readings.select(measure="accuracy").rows
+        accuracy, reference = curve[place.index], own[0].value if own else nan
+        reference = reference if isfinite(reference) else curve[-1]
     return Cut(
         place,
-        curve[place.index],
+        accuracy,
         reference,
         after.parameters,
         before.parameters,
@@ -265,5 +344,27 @@ def _cost(net: nn.Module, small: nn.Module, scan: Scan, place: Place, sample: Ex
         before.flops,
         after.seconds,
         before.seconds,
-        sample.batch,
+        timed.batch,
+        SpeedUp.of(before, after),
+        n,
+        small.spec["note"],
     )
+
+
+@torch.no_grad()
+def _measured(net: nn.Module, small: nn.Module, scan: Scan, feed: Feed) -> tuple[int, float, float]:
+    """On how many samples, the accuracy of the cut and that of the network; NaN where its outputs are other classes."""
+    told = scan.readings.conventions
+    feed.kept = None if told.get("labels") is None else torch.tensor(told["labels"])
+    right = {small: 0.0, net: 0.0}
+    with unchanged(*right, training=False):
+        for batch in feed:
+            for each in right:
+                logits = logits_of(each(*batch.args, **batch.kwargs), len(batch))
+                if logits is None or (
+                    each is net and (feed.kept is not None or logits.shape[1] != told["class_count"])
+                ):
+                    right[each] = nan
+                else:
+                    right[each] += float((logits.argmax(1).cpu() == batch.labels).sum())
+    return feed.samples, right[small] / feed.samples, right[net] / feed.samples

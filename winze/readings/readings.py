@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
@@ -115,9 +116,12 @@ class Readings:
             whole.extend(other)
         return whole
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write a folder so that a reader, or a crash at any moment, finds the old readings or the new."""
-        files.write(folder, self.rows, self.arrays, self.conventions)
+    def save(self, folder: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
+        """Write a folder so that a reader, or a crash at any moment, finds the old readings or the new.
+
+        `beside` are further files that belong to these readings, by name.
+        """
+        files.write(folder, self.rows, self.arrays, self.conventions, beside)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Readings:

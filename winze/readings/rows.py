@@ -50,6 +50,7 @@ class Row:
 COLUMNS = tuple(column.name for column in fields(Row))
 WHOLE = ("step", "index", "total", "n")
 REAL = ("value", "low", "high")
+MOST_PLACES = 1_000_000
 
 
 def csv_bytes(rows: Sequence[Row]) -> bytes:
@@ -65,15 +66,33 @@ def csv_bytes(rows: Sequence[Row]) -> bytes:
 
 def rows_of(body: bytes, path: Path) -> list[Row]:
     """Read what `csv_bytes` wrote."""
-    lines = csv.reader(io.StringIO(body.decode("utf-8"), newline=""))
-    if tuple(next(lines, ())) != COLUMNS:
-        raise ReadingsError(f"{path} does not start with the columns {', '.join(COLUMNS)}")
-    return [Row(*map(_cell, COLUMNS, line)) for line in lines]
+    try:
+        lines = csv.reader(io.StringIO(body.decode("utf-8"), newline=""), strict=True)
+        if tuple(next(lines, ())) != COLUMNS:
+            raise ReadingsError(f"{path} does not start with the columns {', '.join(COLUMNS)}")
+        return [_row(line, path, lines.line_num) for line in lines]
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ReadingsError(f"{path} is no table of readings: {error}") from error
+
+
+def _row(cells: list[str], path: Path, line: int) -> Row:
+    if len(cells) != len(COLUMNS):
+        raise ReadingsError(f"{path}, line {line}: {len(cells)} cells instead of {len(COLUMNS)}")
+    try:
+        row = Row(*map(_cell, COLUMNS, cells))
+    except ValueError as error:
+        raise ReadingsError(f"{path}, line {line}: {error}") from error
+    if row.index is not None and not 0 <= row.index < MOST_PLACES:
+        raise ReadingsError(f"{path}, line {line}: no place has the number {row.index}")
+    return row
 
 
 def _cell(column: str, text: str) -> Any:
     if column in WHOLE:
-        return int(text) if text else None
+        number = int(text) if text else None
+        if number is not None and abs(number) >= 1 << 63:
+            raise ValueError(f"{column} is too large: {text[:20]}")
+        return number
     if column in REAL:
         return float(text) if text else NAN
     return text

@@ -36,12 +36,17 @@ def arm_profiles(
         drawing, grid = style.panels(len(drawn), shared=True)
         for axes, (arm, one) in zip(grid, drawn.items(), strict=True):
             probed = facts.has(one, "probe")
-            found = facts.Entrance(mean_tunnel(arms[arm], threshold), bounded=True) if probed else None
+            found = _entrance(arms[arm], threshold) if probed else None
             panel(axes, one, found, second, colours, f"{percent(threshold)} of the network's accuracy")
             _name(axes, f"{short(arm, 30)}, {_seeds(len(arms[arm]))}", colours)
             _number(axes, one)
         style.legend(drawing)
         return drawing
+
+
+def _entrance(runs: Sequence[Readings], threshold: float) -> facts.Entrance:
+    found = mean_tunnel(runs, threshold)
+    return facts.Entrance(found, True, facts.Reference(found.reference, own=True))
 
 
 def _seeds(count: int) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +11,14 @@ import numpy as np
 
 from winze.depth import Place
 from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
+from winze.measure.interval import wilson
+from winze.measure.value import CONSTANT
 from winze.readings import Readings, Row
+from winze.report.names import percent
 
 NAN = float("nan")
+FAR = 0.1  # above the network's own accuracy, a last probe says that its outputs mean other labels
+LEARNT = 0.1  # of what is above chance, a network must have learnt where its outputs hold far less than its features
 VARIANCES = ("intra_variance", "inter_variance")
 MOST_FEATURES = 8000  # of a place, that a scan takes variances of if not told otherwise
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -25,6 +30,20 @@ class Entrance:
 
     tunnel: Tunnel
     bounded: bool
+    reference: Reference
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The accuracy that probes are measured against: the network's `own`, or the last probe's.
+
+    `note` says why it is not the network's; `refused` why no tunnel can be measured against it.
+    """
+
+    accuracy: float
+    own: bool = False
+    note: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True)
@@ -129,28 +148,91 @@ def _tunnel(spots: tuple[Place, ...], correct: bytes, reference: bytes | float |
     return tunnel(spots, right, known, threshold)
 
 
-def entrance(readings: Readings, threshold: float = 0.95) -> Entrance | None:
+def entrance(readings: Readings, threshold: float = 0.95, data: str | None = None) -> Entrance | None:
     """Find the tunnel from stored correctness, or from the probe curve alone; None where there are no probes."""
-    spots, name = places(readings), home(readings)
-    own = whole(readings, "accuracy")
-    reference = own if np.isfinite(own) else None
+    spots, name = places(readings), home(readings) if data is None else data
+    curve = column(readings, "probe", data)
+    if not np.isfinite(curve).any():
+        return None
+    known = reference(readings, data)
+    if known.refused:
+        return Entrance(Tunnel.none(known.refused, threshold, known.accuracy), False, known)
     correct = readings.arrays.get(f"correct/{name}")
     if correct is not None and correct.ndim == 2 and len(correct) == len(spots) and correct.size:
-        network = readings.arrays.get("correct/network")
+        network = readings.arrays.get("correct/network") if known.own else None
         fits = network is not None and network.shape == correct.shape[1:]
-        known = network.astype(bool).tobytes() if network is not None and fits else reference
-        return Entrance(_tunnel(tuple(spots), correct.astype(bool).tobytes(), known, threshold), True)
-    curve = column(readings, "probe")
-    if not np.isfinite(curve).any() or (reference is None and not np.isfinite(curve[-1])):
-        return None
-    known = float(curve[-1]) if reference is None else reference
-    start = tunnel_start(curve, known, threshold)
+        against = network.astype(bool).tobytes() if network is not None and fits else None
+        level = against or (known.accuracy if known.own else None)
+        return Entrance(_tunnel(tuple(spots), correct.astype(bool).tobytes(), level, threshold), True, known)
+    start = tunnel_start(curve, known.accuracy, threshold)
     if start is None:
         best = int(np.nanargmax(curve))
-        reason = f"no place reaches {threshold:g} x {known:.4f}; the best, {spots[best].name!r}, has {curve[best]:.4f}"
-        return Entrance(Tunnel(None, NAN, None, None, NAN, threshold, known, reason), False)
-    place, accuracy = spots[start], float(curve[start])
-    return Entrance(Tunnel(place, (place.index + 1) / place.total, None, None, accuracy, threshold, known), False)
+        reason = (
+            f"no place reaches {threshold:g} x {known.accuracy:.4f}; the best, {spots[best].name!r}, has "
+            f"{curve[best]:.4f}"
+        )
+        return Entrance(Tunnel.none(reason, threshold, known.accuracy), False, known)
+    place, accuracy, share = spots[start], float(curve[start]), (spots[start].index + 1) / spots[start].total
+    return Entrance(Tunnel(place, share, None, None, accuracy, threshold, known.accuracy), False, known)
+
+
+def reference(readings: Readings, data: str | None = None) -> Reference:
+    """What probes are measured against: the network's own accuracy where its outputs match the labels.
+
+    Else the last probe. It is refused where it is not clearly above chance, and for a network that has not learnt this
+    data: what its probes reach then says nothing about learning.
+    """
+    name = home(readings) if data is None else data
+    probes = (row for row in at(readings, "probe", data) if np.isfinite(row.value))
+    last, chance = max(probes, key=lambda row: (row.step or 0, row.index or 0)), _chance(readings, name)
+    own = whole_row(readings, "accuracy") if name == home(readings) else None
+    by_probe = Reference(last.value, refused=_at_chance("the last-layer probe", last, chance))
+    if _is_constant(readings):
+        return replace(by_probe, refused="the features of the last layer are the same for every sample")
+    if name == home(readings) and readings.conventions.get("weights") == "random":
+        return replace(by_probe, refused="the network has random weights")
+    if own is None:
+        return by_probe
+    if not np.isfinite(own.value):
+        why = f" ({own.note})" if own.note else ""
+        said = f"The network's own accuracy could not be read{why}; the reference is the last-layer probe."
+        return replace(by_probe, note=said)
+    least, renamed = 0.0, readings.conventions.get("relabelled_accuracy")
+    far = last.value > own.value + FAR
+    if far and isinstance(renamed, float):  # either its outputs hold it under other names, or it has not learnt it
+        least = LEARNT
+    refused = _at_chance("the network's own accuracy", own, chance, least)
+    if far and (not refused or (isinstance(renamed, float) and renamed >= last.value - FAR)):
+        said = (
+            f"The last-layer probe reaches {percent(last.value)}, far above the network's own accuracy, "
+            f"{percent(own.value)}: its output classes probably do not match these labels. The reference is the "
+            "last-layer probe."
+        )
+        return replace(by_probe, note=said)
+    return Reference(own.value, own=True, refused=refused)
+
+
+def _at_chance(what: str, row: Row, chance: float | None, least: float = 0.0) -> str:
+    """Why an accuracy means nothing: its interval includes chance, or what a share `least` of the rest adds to it."""
+    low, high = wilson(row.value, row.n) if row.n else (row.value, row.value)
+    if chance is None or low > chance + least * (1 - chance):
+        return ""
+    between = f" (95 % interval {percent(low)} to {percent(high)})" if row.n else ""
+    return f"{what}, {percent(row.value)}{between}, is not clearly above chance, {percent(chance)}"
+
+
+def _chance(readings: Readings, data: str) -> float | None:
+    """The accuracy of always naming the largest class; of equal classes where their shares were not stored."""
+    stored, classes = readings.conventions.get("chance"), readings.conventions.get("class_count")
+    if isinstance(stored, dict) and isinstance(stored.get(data), float):
+        return float(stored[data])
+    return 1 / classes if isinstance(classes, int) and classes > 0 and data == home(readings) else None
+
+
+def _is_constant(readings: Readings) -> bool:
+    """Whether the last place holds the same features for all samples."""
+    ranks = at(readings, "numerical_rank")
+    return bool(ranks) and max(ranks, key=lambda row: (row.step or 0, row.index or 0)).note == CONSTANT
 
 
 def best_for(readings: Readings, data: str) -> Best | None:

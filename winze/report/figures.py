@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from winze.files import StoreError, write_atomically
 from winze.report import facts, style
 from winze.report.cuts import cuts
 from winze.report.lines import class_variances, curves_over_training, spectra
@@ -33,6 +34,7 @@ __all__ = [
 ]
 
 MOST = 16
+LONGEST = 100
 _DRAWN: dict[tuple[str, float, str], dict[str, dict[str, bytes]]] = {}
 """The files of the last few readings, by what they hold."""
 
@@ -51,10 +53,10 @@ def save_all(scans: Scans, folder: str | os.PathLike[str], threshold: float = 0.
 
 
 def folders(names: list[str]) -> list[str]:
-    """A file name for each scan, plain letters only and no two the same."""
+    """A file name for each name that readings hold, plain letters only, none too long and no two the same."""
     taken: list[str] = []
     for name in names:
-        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "scan"
+        plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name)[:LONGEST].strip("-.") or "scan"
         count = 2
         unique = plain
         while unique.lower() in (other.lower() for other in taken):
@@ -64,12 +66,15 @@ def folders(names: list[str]) -> list[str]:
 
 
 def _save(scans: Scans, folder: Path, threshold: float, theme: str) -> list[Path]:
+    if folder.is_symlink():
+        raise StoreError(f"{folder} leads elsewhere: figures are written into a folder of their own, remove the link")
     folder.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, files in _files(scans, threshold, theme).items():
+    drawn = _files(scans, threshold, theme)
+    for name, files in zip(folders(list(drawn)), drawn.values(), strict=True):
         for kind, body in files.items():
             path = folder / f"{name}.{kind}"
-            path.write_bytes(body)
+            write_atomically(path, body)
             written.append(path)
     return written
 

@@ -55,6 +55,14 @@ def speed(share: float) -> str:
     return f"{1 / share:.1f}x faster" if share < 0.95 else "as fast"
 
 
+def speed_up(value: float, low: float, high: float) -> str:
+    """How many times faster, with the interval of it; one that holds 1 shows no clear change."""
+    spread = f"{low:.1f}x to {high:.1f}x"
+    if low <= 1 <= high:
+        return f"no clear change in speed ({spread})"
+    return f"{value:.1f}x faster ({spread})" if value > 1 else f"{1 / value:.1f}x slower ({spread})"
+
+
 def number(value: float) -> str:
     """Four significant digits at most, thousands apart; a gap is a dash."""
     if math.isnan(value):

@@ -86,7 +86,7 @@ def _curve(readings: Readings, measure: str, data: str | None) -> dict[str, Any]
 
 def _tunnel(readings: Readings, threshold: float) -> dict[str, Any] | None:
     found = facts.entrance(readings, threshold)
-    if found is None:
+    if found is None or found.reference.refused:
         return None
     tunnel = found.tunnel
     start, low, high = (None if end is None else end.index + 1 for end in (tunnel.start, tunnel.low, tunnel.high))

@@ -120,6 +120,9 @@ def _tunnel(
 ) -> None:
     """Shade the tunnel, and draw the accuracy to reach and the interval of the start."""
     tunnel, total = found.tunnel, max(numbers) + 1
+    if found.reference.refused:
+        axes.set_title(f"no tunnel: {short(found.reference.refused, 64)}", color=colours.faint, fontsize=8)
+        return
     level = level or f"{percent(tunnel.threshold)} of {percent(tunnel.reference)}"
     axes.axhline(tunnel.threshold * tunnel.reference, color=colours.faint, lw=1, ls=":", label=level)
     if tunnel.start is None:

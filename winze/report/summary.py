@@ -8,47 +8,38 @@ from math import isfinite
 import numpy as np
 
 from winze.depth import Place
-from winze.measure import Tunnel, best_place
+from winze.measure import best_place
 from winze.readings import Readings
 from winze.report import facts
-from winze.report.names import layer, number, percent, points, speed
+from winze.report.names import layer, number, percent, points, speed, speed_up
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
-FAR = 0.3  # above the network's accuracy a last probe says that its outputs mean something else
 
 
 def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
-    """Say where the tunnel begins, which layer serves other data, what to hold for new tasks, what a cut saves."""
+    """Say where the tunnel begins, which layer is best for OOD data, and what a cut saves."""
     found = facts.entrance(readings, threshold)
     sentences = _others(readings)
     if found is not None:
         sentences = [*_tunnel(readings, threshold, found), *sentences]
         start = found.tunnel.start
         if start is not None and start != facts.places(readings)[-1]:
-            sentences += [_held(start), *_cut(readings, found.tunnel, start)]
+            sentences += _cut(readings, found, start)
     notes = readings.conventions.get("notes") or []
     return sentences + [str(note) for note in notes if isinstance(note, str) and note.strip()]
 
 
 def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list[str]:
     tunnel, total = found.tunnel, len(facts.places(readings))
-    row = facts.whole_row(readings, "accuracy")
-    owner = "the network's own accuracy" if row is not None and isfinite(row.value) else "the last layer's probe"
-    said = []
-    if row is not None and not isfinite(row.value):
-        why = f" ({row.note})" if row.note else ""
-        said = [f"The network's own accuracy could not be read{why}; the last layer's probe stands in for it."]
-    curve = facts.column(readings, "probe")
-    if _has_other_outputs(readings):
-        said = [
-            f"Its last layer's probe has {percent(float(curve[-1]))}: if the network has learnt this data, its outputs "
-            "mean other labels, and nothing here is to be compared with its own accuracy."
-        ]
+    if found.reference.refused:
+        return [f"No tunnel: {found.reference.refused}."]
+    owner = _owner(found)
+    said = [found.reference.note] if found.reference.note else []
     if tunnel.start is None:
-        best = "" if not facts.has(readings, "probe") else _best(readings, curve)
+        best = _best(readings, facts.column(readings, "probe"))
         return [
-            f"No tunnel: no layer reaches {percent(threshold)} of {owner}, {percent(tunnel.reference)}{best}.",
             *said,
+            f"No tunnel: no layer reaches {percent(threshold)} of {owner}, {percent(tunnel.reference)}{best}.",
         ]
     first = tunnel.start.index + 1
     where = f"layers 1-{first}" if first > 1 else "layer 1"
@@ -58,16 +49,14 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
     else:
         rest = f"tunnel: {first + 1}-{total}" if first + 1 < total else f"tunnel: {total}"
     reached = (
-        f"The probe at {layer(tunnel.start)}, has {percent(tunnel.accuracy)}; it is the first to reach "
+        f"The probe at {layer(tunnel.start)}, reaches {percent(tunnel.accuracy)}; it is the first to reach "
         f"{percent(threshold)} of {owner}, {percent(tunnel.reference)}."
     )
-    return [f"Extractor: {where} of {total}{within}, {rest}.", reached, *said]
+    return [*said, f"Extractor: {where} of {total}{within}, {rest}.", reached]
 
 
-def _has_other_outputs(readings: Readings) -> bool:
-    """Whether the last probe knows far more than the network itself tells."""
-    row = facts.whole_row(readings, "accuracy")
-    return row is not None and bool(facts.column(readings, "probe")[-1] > row.value + FAR)
+def _owner(found: facts.Entrance) -> str:
+    return "the network's own accuracy" if found.reference.own else "the last-layer probe"
 
 
 def _best(readings: Readings, curve: facts.Array) -> str:
@@ -102,15 +91,7 @@ def _others(readings: Readings) -> list[str]:
     return sentences
 
 
-def _held(start: Place) -> str:
-    layers = f"layers 1-{start.index + 1}" if start.index else "layer 1"
-    return (
-        f"To learn further tasks, freeze or regularise {layers} and leave the tunnel free "
-        "(`winze.extractor` names the weights)."
-    )
-
-
-def _cut(readings: Readings, tunnel: Tunnel, start: Place) -> list[str]:
+def _cut(readings: Readings, found: facts.Entrance, start: Place) -> list[str]:
     spot = facts.places(readings).index(start)
     seconds, parameters, flops = (
         float(facts.column(readings, f"cut_{cost}")[spot]) / facts.whole(readings, cost)
@@ -118,13 +99,23 @@ def _cut(readings: Readings, tunnel: Tunnel, start: Place) -> list[str]:
         else float("nan")
         for cost in ("seconds", "parameters", "flops")
     )
-    parts = [f"{percent(tunnel.accuracy / tunnel.reference)} of the accuracy"] if tunnel.reference > 0 else []
-    if _has_other_outputs(readings):
-        parts = [f"{percent(tunnel.accuracy)} right"]
+    timed = [row for row in readings.select(measure="cut_speed_up").rows if row.index == start.index]
     costs = [speed(seconds)] if isfinite(seconds) and seconds > 0 else []
+    costs = [speed_up(row.value, row.low, row.high) for row in timed] or costs  # older scans have no interval
     costs += [f"{100 * parameters:.0f} % of the parameters"] if isfinite(parameters) else []
     costs += [f"{100 * flops:.0f} % of the FLOPs"] if isfinite(flops) else []
-    return [f"Cut after layer {start.index + 1}: {', '.join(parts + costs)}."] if parts and costs else []
+    return [f"Cut after layer {start.index + 1}: {', '.join([kept(found), *costs])}."] if costs else []
+
+
+def kept(found: facts.Entrance) -> str:
+    """What a cut at the start of the tunnel leaves of the accuracy; what it adds is told as a gain."""
+    tunnel = found.tunnel
+    if not found.reference.own:
+        return f"{percent(tunnel.accuracy)} accuracy"
+    gain = tunnel.accuracy - tunnel.reference
+    if gain >= LEVEL:
+        return f"{percent(tunnel.accuracy)} accuracy, {points(gain)} points over the network's own"
+    return f"{percent(min(1.0, tunnel.accuracy / tunnel.reference))} of the accuracy"
 
 
 def comparison(scans: dict[str, Readings], threshold: float = 0.95) -> list[str]:
@@ -158,13 +149,21 @@ def _starts(scans: dict[str, Readings], threshold: float) -> list[str]:
         if found is None:
             continue
         total = len(facts.places(one))
+        if found.reference.refused:
+            continue
         if found.tunnel.start is None:
             parts.append(f"nowhere in `{name}`")
         elif found.tunnel.start.index + 1 == total:
             parts.append(f"not before the last layer, {total}, in `{name}`")
         else:
             parts.append(f"after layer {found.tunnel.start.index + 1} of {total} in `{name}`")
-    return [f"The tunnel begins {_join(parts)}."] if len(parts) > 1 else []
+    refused = [f"No tunnel in `{name}`: {why}." for name, why in _refused(scans, threshold).items()]
+    return [f"The tunnel begins {_join(parts)}.", *refused] if len(parts) > 1 else refused
+
+
+def _refused(scans: dict[str, Readings], threshold: float) -> dict[str, str]:
+    found = {name: facts.entrance(one, threshold) for name, one in scans.items()}
+    return {name: each.reference.refused for name, each in found.items() if each and each.reference.refused}
 
 
 def _bests(scans: dict[str, Readings]) -> list[str]:

@@ -32,7 +32,7 @@ class Average:
                 a.copy_(w)
 
     @torch.no_grad()
-    def load(self, weights: dict[str, Tensor]) -> None:
+    def load_state_dict(self, weights: dict[str, Tensor]) -> None:
         """Go back to an average that was kept."""
         for name, value in weights.items():
             self.weights[name].copy_(value)

@@ -204,10 +204,10 @@ class _Loop:
         before = modes_of(self.net)
         if not first:
             self._look(watch, 0)
-            set_modes(before)
-        if not any(mode for _, mode in before):
-            self.net.train()
-        self.modes = modes_of(self.net)
+        frozen = {module for module, mode in before if not mode} if any(mode for _, mode in before) else set()
+        self.net.train()  # by each module's own `train`, which may keep it in eval mode
+        self.modes = [(module, mode and module not in frozen) for module, mode in modes_of(self.net)]
+        set_modes(self.modes)
         try:
             with Bar(total, shown, training.batch, first * self.source.steps) as bar:
                 for epoch in range(first, training.epochs):

@@ -79,18 +79,24 @@ class State:
             return 0, []
         state = newest.state
         self._check(newest, checkpoints.folder)
+        parts = {
+            "scaler": self.scaler,
+            "average": self.average,
+            "alternation": self.alternation,
+            "temperature": self.temperature,
+            "watch": watch if isinstance(watch, Lasting) else None,
+        }
+        for name, part in parts.items():
+            if part is not None and name not in state:
+                raise StoreError(
+                    f"the checkpoint of step {newest.step} in {checkpoints.folder} is of a training without {name}: "
+                    "train as it was begun, or remove the folder to start anew"
+                )
         self._put(newest.weights, state["optimizer"])
         self.first_loss = state["first_loss"]
-        if self.scaler is not None:
-            self.scaler.load_state_dict(state["scaler"])
-        if self.average is not None:
-            self.average.load(state["average"])
-        if self.alternation is not None:
-            self.alternation.load_state_dict(state["alternation"])
-        if self.temperature is not None:
-            self.temperature.load_state_dict(state["temperature"])
-        if isinstance(watch, Lasting):
-            watch.load_state_dict(state["watch"])
+        for name, part in parts.items():
+            if part is not None:
+                part.load_state_dict(state[name])
         return int(state["epochs"]), list(state["metrics"])
 
     def lost(self, tensors: Mapping[str, Tensor] | None = None) -> list[str]:

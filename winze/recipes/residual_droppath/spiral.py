@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 from winze.data import load
 from winze.lab import Claim, Recipe, Scale, at_least, higher
-from winze.lab.bench import Bench, seed_all
+from winze.lab.bench import Bench
 from winze.lab.members import together
 from winze.lab.quantities import OverLooks, Whole, last
 from winze.networks import SpiralMLP, build, describe
@@ -43,7 +43,7 @@ from winze.report.node_maps import maps_over_training, node_maps, sample_points
 from winze.shape import Alternation, DropPath, ResidualDropPath, Rule
 from winze.train import Training, fit_side_by_side
 from winze.train.members import spread
-from winze.train.seeds import mix
+from winze.train.seeds import mix, seed_all
 
 RULES: dict[str, Rule | None] = {
     "standard": None,
@@ -247,7 +247,15 @@ recipe = Recipe(
             changes=_deep(**{"training.lr": 1e-3, "looks": ()}),
             departures=("a rate of .01 for 6 layers and .001 for 32 instead of .1",),
         ),
-        "paper": Scale(replace(WHOLE, looks=LOOKS), seeds=(0,), changes=_deep(looks=())),
+        "paper": Scale(
+            replace(WHOLE, looks=LOOKS),
+            seeds=(0,),
+            changes=_deep(looks=()),
+            departures=(
+                "at this constant learning rate 37 of 40 networks of 32 layers end with a test loss above guessing, so "
+                "most of their maps are those of networks that have not learnt the spiral",
+            ),
+        ),
     },
     work=work,
     quantities={

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from winze.data import Batches, Dataset, Preprocess
-from winze.lab.bench import Bench, seed_all
+from winze.lab.bench import Bench
 from winze.lab.counting import weight_layers
 from winze.lab.study import Study, Trained, Watching, read, tell_curve, train
 from winze.observe import scan
 from winze.readings import Readings
 from winze.recipes.temperature.looks import Looks
 from winze.train import DivergedError
-from winze.train.seeds import mix
+from winze.train.seeds import mix, seed_all
 
 
 @dataclass(frozen=True)

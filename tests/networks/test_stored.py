@@ -1,0 +1,85 @@
+"""What a stored file says builds networks by known names with plain options, and runs, fetches and opens nothing."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from winze.networks import NetworkError, build_stored
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "winze/mlp3x8",
+        {"name": "winze/vgg11x0.25", "classes": 4, "options": {"channels": 1}, "rule": None},
+        {"name": "winze/resnet18x0.05", "options": {"strides": [1, 1, 2, 2], "stem": "cifar"}},
+        {"name": "test_resnet", "classes": 3, "options": {"in_chans": 1}},
+        {"name": "test_resnet", "rule": {"name": "DecayedIdentity", "alpha_min": 0.5}},
+        {"name": "torchvision/squeezenet1_1", "options": {"dropout": 0.1}},
+    ],
+    ids=str,
+)
+def test_networks_by_name_with_sizes_are_built(spec):
+    before = torch.get_rng_state()
+    assert isinstance(build_stored(spec, "file"), torch.nn.Module)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        (None, "names none"),
+        ([], "names none"),
+        ({"classes": 3}, "names none"),
+        ({"name": 3}, "names none"),
+        ({"name": "resnet18", "url": "x"}, "has url"),
+        ("../resnet18", "no name of"),
+        ("/tmp/resnet18", "no name of"),
+        ("hf-hub:timm/resnet18", "no name of"),
+        ("hf_hub:timm/resnet18", "no name of"),
+        ("local-dir:/tmp/x", "no name of"),
+        ("resnet18.a1:b", "no name of"),
+        ("", "no name of"),
+        ("nosuchnet", "unknown network"),
+        ("winze/mlp99999999x4", "too large"),
+        ({"name": "resnet18", "classes": -1}, "classes"),
+        ({"name": "resnet18", "classes": 1 << 40}, "classes"),
+        ({"name": "resnet18", "classes": True}, "classes"),
+        ({"name": "resnet18", "options": [1]}, "options"),
+        ({"name": "resnet18", "options": {"pretrained": True}}, "no stored file may set"),
+        ({"name": "resnet18", "options": {"pretrained_cfg": {"url": "http://x"}}}, "no stored file may set"),
+        ({"name": "resnet18", "options": {"pretrained_cfg_overlay": {"file": "x"}}}, "no stored file may set"),
+        ({"name": "resnet18", "options": {"checkpoint_path": "x.pth"}}, "no stored file may set"),
+        ({"name": "resnet18", "options": {"cache_dir": "x"}}, "no stored file may set"),
+        ({"name": "torchvision/resnet18", "options": {"weights": "DEFAULT"}}, "no stored file may set"),
+        ({"name": "torchvision/fcn_resnet50", "options": {"weights_backbone": "DEFAULT"}}, "no stored file may set"),
+        ({"name": "winze/resnet20", "options": {"pretrained": True}}, "no stored file may set"),
+        ({"name": "resnet18", "options": {"in_chans": {"url": "x"}}}, "no size and no kind"),
+        ({"name": "resnet18", "options": {"in_chans": "http://x"}}, "no size and no kind"),
+        ({"name": "resnet18", "options": {"in_chans": 1 << 40}}, "no size and no kind"),
+        ({"name": "resnet18", "options": {"in_chans": [1] * 99}}, "no size and no kind"),
+        ({"name": "resnet18", "options": {"drop_rate": float("nan")}}, "no size and no kind"),
+        ({"name": "resnet18", "rule": "Scaled"}, "rule"),
+        ({"name": "winze/mlp3x8", "rule": {"name": "Rule"}}, "no rule"),
+        ({"name": "winze/mlp3x8", "rule": {"name": "rewire"}}, "no rule"),
+        ({"name": "winze/mlp3x8", "rule": {"name": "Scaled", "nonsense": 1}}, "rule Scaled"),
+        ({"name": "winze/mlp3x8", "rule": {"name": "DropPath", "rate": 7}}, "rule DropPath"),
+    ],
+    ids=str,
+)
+def test_whatever_else_a_file_says_is_refused_in_one_line_that_names_it(spec, said, monkeypatch):
+    monkeypatch.setattr("socket.socket.connect", lambda *_: pytest.fail("an address was asked"))
+    with pytest.raises(NetworkError, match=rf"^file: .*{said}") as caught:
+        build_stored(spec, "file")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_python_file_is_run_only_where_it_is_trusted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("make.py").write_text("open('ran', 'w').close()\nfrom torch.nn import ReLU as net\n")
+    with pytest.raises(NetworkError, match=r"'make\.py:net', which would run that file: .*trust=True"):
+        build_stored({"name": "make.py:net"}, "file")
+    assert not Path("ran").exists()
+    build_stored("make.py:net", "file", trust=True)
+    assert Path("ran").exists()

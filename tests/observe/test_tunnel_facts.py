@@ -1,0 +1,72 @@
+"""A scan gives a tunnel only where it means something, and says why not elsewhere."""
+
+import pytest
+import torch
+from nets import ResNet, mlp
+from samples import images, rows, taught
+from torch import Tensor, nn
+
+import winze
+
+
+class Renamed(nn.Module):
+    """A network whose outputs stand in another order."""
+
+    def __init__(self, net: nn.Module, order: list[int]) -> None:
+        super().__init__()
+        self.net, self.order = net, order
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.net(x)[:, self.order]
+
+
+def first_line(scan: winze.Scan) -> str:
+    return scan.summary().splitlines()[0]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_untrained_network_has_no_tunnel(seed: int) -> None:
+    torch.manual_seed(seed)
+    scan = winze.scan(ResNet(), images(200, seed=1), images(200))
+    found = scan.tunnel()
+    assert found.start is None
+    assert not found
+    assert found.reason in first_line(scan)
+    assert "not clearly above chance" in found.reason
+
+
+def test_a_trained_network_has_one_and_its_own_accuracy_is_the_reference() -> None:
+    net = taught(ResNet(), images(200, seed=1))
+    scan = winze.scan(net, images(200, seed=1), images(200))
+    assert scan.tunnel().start is not None
+    assert first_line(scan).startswith("Extractor")
+
+
+@pytest.mark.parametrize("order", [[1, 2, 0], [0, 2, 1]])
+def test_outputs_in_another_order_are_told_and_the_last_probe_is_the_reference(order: list[int]) -> None:
+    net = taught(mlp(), rows(300, seed=1), 60)
+    scan = winze.scan(Renamed(net, order), rows(300, seed=1), rows(300), places="net.*")
+    assert "do not match these labels" in first_line(scan)
+    assert scan.tunnel().start is not None
+    assert scan.tunnel().reference == pytest.approx(scan.curve("probe")[-1])
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0])
+def test_constant_data_have_no_tunnel(value: float) -> None:
+    train, test = rows(90, seed=1), rows(90)
+    flat = (torch.full_like(train[0], value), train[1]), (torch.full_like(test[0], value), test[1])
+    scan = winze.scan(taught(mlp(), train), *flat)
+    assert scan.tunnel().start is None
+    assert "same for every sample" in first_line(scan)
+    assert winze.scan(mlp(), *flat, measures="probe").tunnel().start is None
+
+
+def test_chance_is_the_share_of_the_largest_class() -> None:
+    x, y = rows(300)
+    y = (torch.arange(300) % 10 == 0).long()
+    net = nn.Sequential(nn.Linear(12, 8), nn.ReLU(), nn.Linear(8, 2))
+    with torch.no_grad():
+        net[-1].bias.copy_(torch.tensor([100.0, -100.0]))
+    scan = winze.scan(net, (x, y), (x, y))
+    assert scan.readings.conventions["chance"] == {"data": pytest.approx(0.9)}
+    assert "is not clearly above chance, 90 %" in first_line(scan)
