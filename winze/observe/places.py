@@ -18,7 +18,8 @@ from winze.observe.events import Event, events_of, tensors_of
 from winze.observe.features import LAYOUTS, Layout, Pool, pooled
 from winze.observe.layouts import NORMS, channel_axis, is_activation
 from winze.shape.capture.example import Example
-from winze.shape.find import Discovery, Site, branch_modules, discover
+from winze.shape.capture.search import Found
+from winze.shape.find import Discovery, branch_modules, discover
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 BEFORE = "before "
@@ -173,7 +174,7 @@ def _streams(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chos
     return [reader for _, reader in sorted(read.values(), key=lambda each: each[0])]
 
 
-def _reader_of(site: Site, events: list[Event]) -> Chosen | None:
+def _reader_of(site: Found, events: list[Event]) -> Chosen | None:
     """The call that a residual sum goes into, itself or after operations on it alone; the forward's end at the last."""
     graph, node = site.sum.node.graph, site.sum.node
     others = {s for s in graph.nodes if s.op == "call_module"}
@@ -181,7 +182,7 @@ def _reader_of(site: Site, events: list[Event]) -> Chosen | None:
         users = sorted(node.users, key=list(graph.nodes).index)
         call = next((user for user in users if user in others), None)
         if call is not None:
-            return _call(site, call, node, events)
+            return _call(call, node, events)
         onward = [user for user in users if user.op in ("call_function", "call_method")]
         if any(user.op == "output" for user in users):
             ends = [event for event in events if event.module is site.holder and event.outputs]
@@ -191,17 +192,15 @@ def _reader_of(site: Site, events: list[Event]) -> Chosen | None:
         node = onward[0]
 
 
-def _call(site: Site, call: fx.Node, node: fx.Node, events: list[Event]) -> Chosen | None:
+def _call(call: fx.Node, node: fx.Node, events: list[Event]) -> Chosen | None:
     """The event of a node that calls a child, and which of its inputs is the other node."""
-    module = site.holder.get_submodule(str(call.target))
-    same = [n for n in call.graph.nodes if n.op == "call_module" and n.target == call.target]
+    module = call.meta["module"]
+    same = [n for n in call.graph.nodes if n.op == "call_module" and n.meta["module"] is module]
     happened = [event for event in events if event.module is module]
     if len(same) != len(happened):  # it is called from elsewhere too
         return None
-    given = [n for n in torch.utils._pytree.tree_leaves((call.args, call.kwargs)) if isinstance(n, fx.Node)]
-    tensors = [n for n in given if n.meta.get("tensor")]
     event = happened[same.index(call)]
-    index = tensors.index(node) if node in tensors else 0
+    index = call.meta["given"].index(node) if node in call.meta["given"] else 0
     return Chosen(event, index, before=True) if index < len(event.given) else None
 
 
@@ -229,12 +228,13 @@ def _layers(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chose
     return [chosen[number] for number in sorted(chosen)]
 
 
-def _move_to_stream(site: Site, net: nn.Module, events: list[Event], chosen: dict[float, Chosen]) -> None:
+def _move_to_stream(site: Found, net: nn.Module, events: list[Event], chosen: dict[float, Chosen]) -> None:
     """Read the stream after a sum of the network's own forward instead of the last layer of its branch."""
     reader = _reader_of(site, events) if site.holder is net else None
     if reader is None:
         return
-    names = {str(node.target) for node in branch_modules(site)}
+    paths = {module: name for name, module in net.named_modules()}
+    names = {paths[module] for module in branch_modules(site)}
     inside = [n for n, one in chosen.items() if not one.before and _is_inside(one.event.name, names)]
     earlier = [number for number in inside if number < reader.when(events)]
     if earlier:

@@ -220,7 +220,7 @@ class Branch:
 
 
 class Computed(Branch):
-    """A branch that has run already, in the network's own forward: its value is at hand, and nothing can be run again."""
+    """A branch that has run already, in the network's own forward: its value is at hand, and it cannot run again."""
 
     def __init__(
         self,

@@ -89,8 +89,8 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     entries: list[tuple[float, Junction, str]] = []
     sites: dict[Junction, Found] = {}
     shapes: dict[Junction, tuple[int, ...]] = {}
-    for junction, (tick, shape) in evaluating.natives.items():
-        entries.append((tick, junction, names[junction]))
+    for junction, (began, shape) in evaluating.natives.items():
+        entries.append((began, junction, names[junction]))
         shapes[junction] = shape
     unread: dict[str, str] = {}
     merged = _merged(evaluating, training)

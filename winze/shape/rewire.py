@@ -137,7 +137,8 @@ def _programs(found: Discovery, chosen: Chosen) -> list[Program]:
     evaluating = survey(found.net, found.example, training=False, only=set(wanted)).records
     larger = found.example.with_batch(found.example.batch + 1)
     training = survey(found.net, larger, training=True, only=set(wanted)).records if found.training else {}
-    programs = []
+    programs: list[Program] = []
+    verified: set[Any] = set()
     for holder, own in wanted.items():
         try:
             if any(_owner(found.sites[j]) is not holder or found.sites[j].names for j in own):
@@ -145,7 +146,7 @@ def _programs(found: Discovery, chosen: Chosen) -> list[Program]:
             if holder not in evaluating:
                 raise CaptureError(f"{type(holder).__name__} was not called through its forward")
             read, there = evaluating[holder], training.get(holder)
-            programs.append(make_program(holder, own, read, there, found.example.batch))
+            programs.append(make_program(holder, own, read, there, found.example.batch, verified))
         except CaptureError as error:
             _fall_back(own, error)
     return programs
@@ -165,7 +166,7 @@ def _fall_back(own: list[ForeignJunction], error: CaptureError) -> None:
         raise CaptureError(f"junction {own[0].place.name!r} under {rule}: {error}") from error
     if any(isinstance(j.rule, NoShortcut) for j in needing):
         warnings.warn(
-            f"junction {own[0].place.name!r}: the projection on its shortcut runs, and its result is not used ({error})",
+            f"junction {own[0].place.name!r}: the projection on its shortcut runs, its result is not used ({error})",
             stacklevel=4,
         )
 
@@ -183,8 +184,8 @@ def _fast_paths(net: nn.Module, owner: nn.Module, plain: bool) -> None:
         if isinstance(module, nn.TransformerEncoder) and any(layer is owner for layer in module.layers):
             rewired = any(live_of(layer) is not None for layer in module.layers)
             if rewired and module.use_nested_tensor:
-                module.use_nested_tensor, module._winze_nested = False, True
-            elif not rewired and vars(module).pop("_winze_nested", False):
+                module.use_nested_tensor = vars(module)["_winze_nested"] = False
+            elif not rewired and vars(module).pop("_winze_nested", None) is False:
                 module.use_nested_tensor = True
 
 

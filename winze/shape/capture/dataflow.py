@@ -76,12 +76,13 @@ class Operation:
 
 @dataclass(eq=False)
 class Call:
-    """One call of one module: the operations and calls in it, in order, and what it gave back."""
+    """One call of one module: the operations and calls in it, in order, what it was given and what it gave back."""
 
     module: nn.Module
     outer: Call | None
     tick: int
     items: list[Operation | Call] = field(default_factory=list)
+    given: list[Value] = field(default_factory=list)
     outputs: list[Value] = field(default_factory=list)
 
     def inside(self) -> Iterator[Operation]:
@@ -191,14 +192,15 @@ class Dataflow(TorchFunctionMode):
         if inner is not None:
             return inner(*args, **kwargs)
         outer = self._running[-1] if self._running else None
-        call = Call(module, outer, next(self._ticks))
-        (self.calls if outer is None else outer.items).append(call)  # type: ignore[attr-defined]
+        given = [self.value(t) for t in tensors_in((args, kwargs))]
+        call = Call(module, outer, next(self._ticks), given=given)
+        siblings: list[Any] = self.calls if outer is None else outer.items
+        siblings.append(call)
         self._running.append(call)
         try:
             result = module._call_impl(*args, **kwargs)
         finally:
             self._running.pop()
-        given = [self.value(t) for t in tensors_in((args, kwargs))]
         self._running.append(call)
         hidden = [t for t in tensors_in(result) if t not in self._values and id(t) not in self._paths]
         if hidden:  # made where no mode looks: TorchScript, or an extension
@@ -231,39 +233,38 @@ _module_call = nn.Module.__call__
 def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
     """While open, what this thread runs of the network is written down."""
     flow = Dataflow(net, inputs)
-    apply, script = torch.autograd.Function.apply, torch.jit.ScriptFunction.__call__
+    function: Any = torch.autograd.Function
+    own_apply, script = vars(function).get("apply"), torch.jit.ScriptFunction.__call__
 
     def applied(cls: Any, *args: Any, **kwargs: Any) -> Any:
         active: Dataflow | None = getattr(_state, "flow", None)
-        original = (
-            apply.__func__.__get__(None, cls)
-            if hasattr(apply, "__func__")
-            else super(torch.autograd.Function, cls).apply
-        )
+        original = super(function, cls).apply if own_apply is None else own_apply.__get__(None, cls)
         return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
 
-    def scripted(function: Any, *args: Any, **kwargs: Any) -> Any:
+    def scripted(called: Any, *args: Any, **kwargs: Any) -> Any:
         active: Dataflow | None = getattr(_state, "flow", None)
-        run = script.__get__(function)
-        return run(*args, **kwargs) if active is None else active.apply(run, args, kwargs)
+        original = script.__get__(called)
+        return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
 
+    patches: list[tuple[Any, str, Any, Any]] = [
+        (nn.Module, "__call__", _call, _module_call),
+        (function, "apply", classmethod(applied), own_apply),
+        (torch.jit.ScriptFunction, "__call__", scripted, script),
+    ]
     with _lock:
-        had_apply = vars(torch.autograd.Function).get("apply")
-        nn.Module.__call__ = _call  # type: ignore[method-assign]
-        torch.autograd.Function.apply = classmethod(applied)  # type: ignore[assignment]
-        torch.jit.ScriptFunction.__call__ = scripted
+        for owner, name, new, _ in patches:
+            setattr(owner, name, new)
         _state.flow = flow
         try:
             with flow:
                 yield flow
         finally:
             _state.flow = None
-            nn.Module.__call__ = _module_call  # type: ignore[method-assign]
-            torch.jit.ScriptFunction.__call__ = script
-            if had_apply is None:
-                del torch.autograd.Function.apply
-            else:
-                torch.autograd.Function.apply = had_apply
+            for owner, name, _, old in patches:
+                if old is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, old)
 
 
 def graph_of(call: Call, expanded: Callable[[Call], bool] = lambda call: False) -> fx.Graph:
@@ -304,7 +305,7 @@ class _Builder:
         made = {value for operation in own for value in operation.outputs}
         taken = dict.fromkeys(v for operation in own for v in operation.inputs if v not in made and v.path is None)
         inputs = tuple(self._node(value) for value in taken)
-        handed = [value for value in made if value in call.outputs] or [v for v in made]
+        handed = [value for value in made if value in call.outputs] or list(made)
         if not handed:
             return
         ordered = [v for v in call.outputs if v in made] or handed
@@ -312,7 +313,8 @@ class _Builder:
         node = self.graph.create_node("call_module", target, inputs)
         self._give(node, list(dict.fromkeys(ordered)), call.tick)
         weights = any(True for _ in call.module.parameters())
-        node.meta.update(module=call.module, call=call, inlined=False)
+        given = [self.nodes.get(value) for value in call.given]
+        node.meta.update(module=call.module, call=call, given=given, inlined=False)
         node.meta["parameter"] = weights and not taken
         for value in made:
             self.nodes.setdefault(value, node)

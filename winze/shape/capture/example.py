@@ -45,7 +45,7 @@ class Example:
     def copied(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments for one call: whatever the network does to tensors, caches and lists, the example stays."""
         held, copies = {id(t): t.detach().clone() for t in self.tensors}, copy.deepcopy
-        return copies((self.args, self.kwargs), memo=dict(held))  # type: ignore[return-value]
+        return copies((self.args, self.kwargs), memo=dict(held))
 
     @property
     def tensors(self) -> list[Tensor]:

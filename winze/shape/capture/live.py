@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import operator
+from collections.abc import Callable
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -18,8 +19,8 @@ from winze.shape.rule import Rule
 from winze.shape.rules.standard import Standard
 
 LIVE = "_winze"
-OPERATIONS = {"add": operator.add, "sub": operator.sub}
-IN_PLACE = {"add": operator.iadd, "sub": operator.isub}
+OPERATIONS: dict[str, Callable[..., Any]] = {"add": operator.add, "sub": operator.sub}
+IN_PLACE: dict[str, Callable[..., Any]] = {"add": operator.iadd, "sub": operator.isub}
 NAMED = {"iadd": "add_", "isub": "sub_", "subtract": "sub", "subtract_": "sub_"}
 CALLS = {"add", "add_", "sub", "sub_", "subtract", "subtract_", "addcmul", "addcmul_", "iadd", "isub", "sum"}
 
@@ -99,7 +100,7 @@ class Live:
 
     def __init__(self, owner: nn.Module) -> None:
         self.owner = owner
-        self.methods: dict[str, tuple[str, CodeType, str]] = {}
+        self.methods: dict[str, tuple[str, CodeType | None, str]] = {}
         self.spots: dict[str, list[Spot]] = {}
         self.junctions: list[dict[Any, ForeignJunction]] = []
         self.originals: dict[str, Any] = {}
@@ -173,7 +174,7 @@ class Live:
 
     def compiled(self, name: str) -> FunctionType | Any:
         """The function that the module finds under a name, with its sums handed over; takes the module first."""
-        me, code, _ = self.methods[name]
+        me, code = self.methods[name][0], self.found_again(name)
         function = self.original(name)
         function = function.__func__ if isinstance(function, MethodType) else function
         made = rebuilt(function, code, lambda f: joined(f, self.spots[name], me, join, call))
@@ -253,7 +254,6 @@ class Method:
     @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
     def compile(self) -> Any:
         """Write the function, from the module's own."""
-        self.live.found_again(self.name)
         self.function = self.live.compiled(self.name)
         return self.function
 
@@ -322,7 +322,7 @@ def _signed(term: Tensor, sign: Any) -> Tensor:
 def _class_function(kind: type, name: str) -> FunctionType:
     for base in kind.__mro__:
         if name in vars(base):
-            return vars(base)[name]  # type: ignore[no-any-return]
+            return vars(base)[name]
     raise CaptureError(f"{kind.__name__} has no {name} any more")
 
 

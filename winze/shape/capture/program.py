@@ -99,7 +99,7 @@ class Program:
         scale = self.scales.get(stream.name) or 1
         batch_free = not record.bound or record.bound == self.numbers
         batch = stream.meta["shape"][0] // scale or 1
-        return plan_of(holder, record, self.scales, batch, batch_free, self.junctions)
+        return plan_of(holder, record, self.scales, batch, batch_free, self.junctions, set())
 
     def add(self, args: Any, kwargs: Any, plan: Plan | None) -> Plan | None:
         """Keep a plan for calls like this one; None: the live forward runs."""
@@ -112,7 +112,12 @@ class Program:
 
 
 def make_program(
-    holder: nn.Module, junctions: list[ForeignJunction], evaluating: Record, training: Record | None, batch: int
+    holder: nn.Module,
+    junctions: list[ForeignJunction],
+    evaluating: Record,
+    training: Record | None,
+    batch: int,
+    verified: set[Any],
 ) -> Program:
     """The program of a module from how it was called in both modes; a CaptureError where it cannot be one."""
     check_sums(holder, evaluating, junctions)
@@ -127,7 +132,7 @@ def make_program(
     before = holder.training
     try:
         for holder.training, record, size in modes:
-            program.add(*record.arguments, plan_of(holder, record, scales, size, batch_free, junctions))
+            program.add(*record.arguments, plan_of(holder, record, scales, size, batch_free, junctions, verified))
     finally:
         holder.training = before
     return program
@@ -163,8 +168,12 @@ def plan_of(
     batch: int,
     batch_free: bool,
     junctions: list[ForeignJunction],
+    verified: set[Any],
 ) -> Plan:
-    """Cut a record at its sums; tensors whose name the two batch sizes did not show are told by their first axis."""
+    """Cut a record at its sums; tensors whose name the two batch sizes did not show are told by their first axis.
+
+    Modules of one class with the same graph and attributes are verified once.
+    """
     if record.contexts:
         raise CaptureError(
             f"{where(holder)} has {', '.join(sorted(record.contexts))} in a forward that holds a junction: "
@@ -184,8 +193,12 @@ def plan_of(
     for residual, junction in zip(record.sums, junctions, strict=True):
         if junction.axis or not junction.scale:
             residual.stream.meta["scale"] = junction.scale
+    code = str(record.graph)
     plan = split(record.graph, record.sums, record.constants, bound=bool(record.bound), apart=batch_free)
-    verify(holder, plan, record)
+    kind = type(holder), holder.training, code, signature(holder, *record.arguments)[0]
+    if kind not in verified:
+        verify(holder, plan, record)
+        verified.add(kind)
     return plan
 
 
@@ -225,8 +238,8 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
         outputs = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
         used = [t for t in outputs if t.requires_grad]
         wanted = [*floats, *parameters]
-        total = sum((t.float() * torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t)).sum() for t in used)
-        gradients = torch.autograd.grad(total, wanted, allow_unused=True) if used and wanted else ()
+        along = [torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t).to(t.dtype) for t in used]
+        gradients = torch.autograd.grad(used, wanted, along, allow_unused=True) if used and wanted else ()
         drawn = torch.get_rng_state()
         state = [b.clone() for b in holder.buffers()]
         left = [t.detach().clone() for t in inputs]
@@ -307,7 +320,7 @@ def program_of(module: nn.Module) -> Program | None:
 
 
 def signature(holder: nn.Module, args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
-    """What a plan is made for (mode, the module's plain attributes and arguments, kinds of tensors), and the tensors."""
+    """What a plan is made for (mode, plain attributes and arguments, kinds of tensors), and the tensors of a call."""
     told = tuple((k, v) for k, v in vars(holder).items() if isinstance(v, PLAIN) and k not in _ALWAYS)
     if not kwargs and all(type(a) is Tensor for a in args):
         return (holder.training, told, args[0].device if args else None, *(a.ndim for a in args)), list(args)

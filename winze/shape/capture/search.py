@@ -277,7 +277,8 @@ def _tell_apart(found: list[Found]) -> None:
 
 
 def _locals(found: Found) -> dict[str, Any]:
-    assert found.anchored is not None and found.operation.site is not None
+    assert found.anchored is not None
+    assert found.operation.site is not None
     return next(names for code, names in found.operation.site.frames if code is found.anchored.code)
 
 

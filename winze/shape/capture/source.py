@@ -77,8 +77,7 @@ def rebuilt(function: Any, code: CodeType, replace: Callable[[FunctionType], Fun
     if isinstance(function, MethodType):
         return MethodType(rebuilt(function.__func__, code, replace), function.__self__)
     if isinstance(function, functools.partial):
-        made = functools.partial(rebuilt(function.func, code, replace), *function.args, **function.keywords)
-        return made
+        return functools.partial(rebuilt(function.func, code, replace), *function.args, **function.keywords)
     assert isinstance(function, FunctionType)
     if function.__code__ is code:
         return replace(function)
@@ -153,7 +152,7 @@ def _arguments(code: CodeType) -> list[str]:
 
 def _within(position: Position, node: ast.expr) -> bool:
     start, end = (position[0], position[2]), (position[1], position[3])
-    return (node.lineno, node.col_offset) <= start and end <= (node.end_lineno, node.end_col_offset)  # type: ignore[operator,no-any-return]
+    return (node.lineno, node.col_offset) <= start and end <= (node.end_lineno, node.end_col_offset)
 
 
 @functools.lru_cache(maxsize=64)
@@ -219,7 +218,12 @@ class _Joins(ast.NodeTransformer):
     def _join(self, node: ast.AST, kind: str, terms: list[ast.expr], in_place: bool) -> ast.Call:
         spot = self.spots[_at(node)]
         named = [ast.Name(self._name(p, i), ast.Load()) for p in spot.inner for i in (0, 1)]
-        tail = [ast.Constant(kind), ast.Tuple(terms, ast.Load()), ast.Constant(in_place), ast.Tuple(named, ast.Load())]
+        tail = [
+            ast.Constant(kind),
+            ast.Tuple(terms, ast.Load()),
+            ast.Constant(in_place),
+            ast.Tuple(list(named), ast.Load()),
+        ]
         made = ast.Call(
             ast.Name(JOIN, ast.Load()),
             [ast.Name(self.me, ast.Load()), ast.Constant(spot.number), self._key(spot), *tail],

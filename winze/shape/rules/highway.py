@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -25,9 +26,10 @@ class Highway(Rule):
     bias: float = 0.0
 
     def gate(self, channels: int, pointwise: Pointwise) -> nn.Module:
-        layer = nn.Linear(channels, channels) if pointwise is nn.Linear else pointwise(channels, channels, 1)
+        sizes = (channels, channels) if pointwise is nn.Linear else (channels, channels, 1)
+        layer: Any = pointwise(*sizes)
         nn.init.zeros_(layer.weight)
-        nn.init.constant_(layer.bias, self.bias)  # type: ignore[arg-type]
+        nn.init.constant_(layer.bias, self.bias)
         return layer
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
