@@ -93,6 +93,9 @@ def _written_by_switching(net: nn.Module) -> list[Tensor]:
 
 def _buffers(module: nn.Module) -> Undo:
     """Put the same tensors back under the same names, with the values that they had."""
+    if isinstance(module, torch.jit.ScriptModule):  # which does not let its buffers be replaced
+        (restore_all,) = _values(list(module.buffers(recurse=False)))
+        return restore_all
     before = dict(module._buffers)
     values = _values([buffer for buffer in before.values() if buffer is not None])
 

@@ -131,7 +131,8 @@ class Dataflow(TorchFunctionMode):
             if not any(tensor is t for t in fresh):
                 fresh.append(tensor)
         if fresh:
-            noted = self._note(_name(func), [value for _, value, _ in before], fresh, changed, args, kwargs)
+            inputs = [value for t, value, _ in before if t is not kwargs.get("out")]
+            noted = self._note(_name(func), inputs, fresh, changed, args, kwargs)
             if noted.site is not None and changed:
                 noted.site.shared = held > _held_alone() or _is_viewed(changed[0][0])
         return result
