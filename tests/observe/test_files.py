@@ -246,6 +246,7 @@ CUT = {
         {"version": 2, "network": ["winze/mlp3x8"]},
         {"version": 2, "network": "winze/mlp3x8", "rules": []},
         {"version": 2, "network": "winze/mlp3x8", "rules": {"a": 1}},
+        {"version": 2, "network": "winze/mlp3x8", "rules": {"a": "\x1b[31m"}},
         {"version": 2, "network": "winze/mlp3x8", "alike": "no"},
         {"version": 2, "network": "winze/mlp3x8"},
         CUT | {"version": 1},
