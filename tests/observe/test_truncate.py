@@ -18,6 +18,7 @@ import winze
 from winze.depth import Place
 from winze.observe import Cut
 from winze.observe.costs import SpeedUp
+from winze.readings import Readings
 
 SIZES = {"foreign cnn": 8, "timm vit": 32, "timm convnext": 32, "timm resnet": 32, "torchvision resnet18": 32}
 
@@ -569,6 +570,12 @@ def test_a_network_rewired_after_its_scan_is_refused(cnn):
     net = winze.rewire(copy.deepcopy(net), winze.Scaled(0.5))
     with pytest.raises(ValueError, match="with other rules at its junctions"):
         winze.truncate(net, scan, at=1)
+
+
+def test_readings_that_are_no_scan_are_said_to_lack_what_a_cut_needs(cnn):
+    net, _, _ = cnn
+    with pytest.raises(ValueError, match="these are no readings of a scan: they do not say data, places"):
+        winze.truncate(net, winze.Scan(Readings()), at=0)
 
 
 def test_a_scan_from_before_fingerprints_says_to_scan_again(cnn):

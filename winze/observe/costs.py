@@ -14,8 +14,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
-from winze.shape.capture.example import Example
 from winze.report.names import speed_up
+from winze.shape.capture.example import Example
 
 SAMPLES = 32
 """Samples on which cuts are timed, by a scan and by `truncate` alike: speed-ups depend on how many there are."""

@@ -26,6 +26,8 @@ from winze.shape.capture.example import Example, accepted
 
 BATCH = 256
 """Samples per batch where an accuracy is measured."""
+NEEDED = ("data", "places", "layouts", "pool", "measures", "rank", "class_count")
+"""What a scan has to say of itself for a cut."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +180,10 @@ def truncate(
 
 def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
     """Raise unless a scan is of this network; with `force`, what is wrong instead (empty where nothing is)."""
-    stored = scan.readings.conventions.get("fingerprint")
+    told = scan.readings.conventions
+    if lacking := [name for name in NEEDED if name not in told]:
+        raise ValueError(f"these are no readings of a scan: they do not say {', '.join(lacking)}")
+    stored = told.get("fingerprint")
     if not isinstance(stored, dict):
         note = "the scan has no fingerprint of its network, since an older winze made it"
     elif wrong := difference(stored, net):
