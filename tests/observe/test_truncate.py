@@ -606,6 +606,17 @@ def test_a_wrapped_network_is_cut_as_the_network_itself(cnn, wrap):
         assert torch.equal(small(x), winze.truncate(net, scan, at=1, measure=False).eval()(x))
 
 
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_network_with_a_compiled_part_is_scanned_and_cut(at):
+    net, (x, y) = lively(ResNet()), images(30)
+    net.blocks[0] = torch.compile(net.blocks[0], backend="eager")
+    scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
+    small = winze.truncate(net, scan, at=at, measure=False).eval()
+    with torch.no_grad():
+        right = small(x).argmax(1) == y
+    assert right.tolist() == scan.readings.arrays["correct/data"][at].tolist()
+
+
 def test_a_network_compiled_in_place_is_cut(cnn):
     net, scan, (x, _) = cnn
     compiled = copy.deepcopy(net)

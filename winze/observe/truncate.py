@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from winze.depth import Place
 from winze.memory import is_out_of_memory
 from winze.modes import unchanged
-from winze.networks import difference, unwrapped
+from winze.networks import difference, interpreted, unwrapped
 from winze.observe.classifier import logits_of
 from winze.observe.costs import SAMPLES, SpeedUp, costs
 from winze.observe.features import Layout, Pool, pooled, sampled
@@ -161,7 +161,7 @@ def truncate(
     net = unwrapped(net)
     note = check_scan(net, scan, force)
     place = _place(scan, at, threshold)
-    with unchanged(net, generators=generators(data)):
+    with interpreted(net), unchanged(net, generators=generators(data)):
         feed = None if data is None else Feed.of(data, "data", BATCH, _device(net), net)
         sample = _example(net, scan, example if feed is None or example is not None else feed.example(SAMPLES))
         try:
