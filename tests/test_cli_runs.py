@@ -270,6 +270,18 @@ def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, 
     ]
 
 
+def test_events_of_the_other_runs_are_written_where_one_is_damaged(capsys, monkeypatch, runs):
+    fake = ModuleType("torch.utils.tensorboard")
+    fake.SummaryWriter = lambda folder: nullcontext(MagicMock())
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
+    (runs.folder(JOB) / "metrics.jsonl").write_text("{")
+    assert main(["runs", "tensorboard", "events", "--status", "done"]) == BAD_INPUT
+    said = capsys.readouterr()
+    assert said.out.startswith("1 run written")
+    assert "metrics.jsonl was cut short or changed" in said.err
+    assert said.err.endswith("winze: 1 run left out\n")
+
+
 @pytest.mark.parametrize("name", ["../../up", "/etc/cron", "a/../../b", ".."])
 def test_names_in_run_json_do_not_choose_where_events_are_written(tmp_path, monkeypatch, runs, name):
     written = []

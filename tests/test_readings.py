@@ -434,6 +434,7 @@ def test_a_hostile_table_is_refused_by_the_name_of_its_file(tmp_path, body):
         {"data": None},
         {"rank": {"max_features": "many"}},
         {"example": [1, -1]},
+        {"example": [1 << 20, 1 << 20]},
         {"notes": [{}]},
         {"fingerprint": {"weights": 3}},
         {"class_count": True},

@@ -123,6 +123,12 @@ def test_a_file_knows_the_rule_of_its_network_and_warns_where_it_is_missing(tmp_
         winze.load(file, net=winze.rewire(residual(), winze.DecayedIdentity(alpha_min=0.4)))
 
 
+def test_a_file_of_the_first_format_is_built_with_the_rule_it_names(tmp_path):
+    spec = describe("winze/resmlp3x8", 3, winze.DecayedIdentity(alpha_min=0.4), inputs=4)
+    file = stored(tmp_path / "net.safetensors", {"version": 1, "network": spec}, **build(spec).state_dict())
+    assert {junction.rule for junction in winze.junctions(winze.load(file))} == {winze.DecayedIdentity(alpha_min=0.4)}
+
+
 def test_a_network_that_gained_a_rule_since_is_warned_of(tmp_path):
     file = winze.save(residual(), tmp_path / "net.safetensors")
     with pytest.warns(UserWarning, match=r"trained with Standard\(\) .* has Scaled\("):
@@ -209,7 +215,7 @@ def test_a_file_that_names_a_python_file_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("helper.py").write_text("open('ran', 'w').close()\nfrom torch import nn\ndef net(): return nn.Linear(4, 3)\n")
     own = nn.Linear(4, 3).state_dict()
-    file = stored(Path("net.safetensors"), {"version": 2, "network": "helper.py:net"}, **own)
+    file = stored(Path("net.safetensors"), {"version": 2, "network": "helper.py:net", "rules": {}}, **own)
     with pytest.raises(ValueError, match=r"net\.safetensors: its network is made by 'helper\.py:net'.*trust=True"):
         winze.load(file)
     assert torch.equal(winze.load(file, net=nn.Linear(4, 3)).weight, own["weight"])
@@ -219,6 +225,7 @@ def test_a_file_that_names_a_python_file_is_not_believed(tmp_path, monkeypatch):
 
 CUT = {
     "version": 2,
+    "rules": {},
     "network": {"name": "winze/mlp3x8", "classes": 3, "options": {"inputs": 4}},
     "place": "layers.1",
     **dict.fromkeys(("call", "index", "output"), 0),
@@ -242,12 +249,14 @@ CUT = {
         [],
         {},
         {"version": 3, "network": "winze/mlp3x8"},
-        {"version": 2, "network": 3},
-        {"version": 2, "network": ["winze/mlp3x8"]},
+        {"version": 2, "network": 3, "rules": {}},
+        {"version": 2, "network": ["winze/mlp3x8"], "rules": {}},
         {"version": 2, "network": "winze/mlp3x8", "rules": []},
+        {"version": 2, "network": "winze/mlp3x8", "rules": None},
         {"version": 2, "network": "winze/mlp3x8", "rules": {"a": 1}},
-        {"version": 2, "network": "winze/mlp3x8", "alike": "no"},
-        {"version": 2, "network": "winze/mlp3x8"},
+        {"version": 2, "network": "winze/mlp3x8", "rules": {"a": "\x1b[31m"}},
+        {"version": 2, "network": "winze/mlp3x8", "rules": {}, "alike": "no"},
+        {"version": 2, "network": "winze/mlp3x8", "rules": {}},
         CUT | {"version": 1},
         CUT | {"place": 3},
         CUT | {"place": "nowhere"},
@@ -279,7 +288,8 @@ def test_odd_metadata_are_one_line_that_names_the_file(tmp_path, told):
 
 def test_a_file_of_other_shapes_is_not_read_into_memory(tmp_path, monkeypatch):
     spec = describe("winze/mlp3x8", 3, inputs=4)
-    file = stored(tmp_path / "net.safetensors", {"version": 2, "network": spec}, **{"output.weight": torch.ones(9, 9)})
+    told = {"version": 2, "network": spec, "rules": {}}
+    file = stored(tmp_path / "net.safetensors", told, **{"output.weight": torch.ones(9, 9)})
     monkeypatch.setattr("winze.observe.files.read_weights", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="does not fit MLP"):
         winze.load(file)

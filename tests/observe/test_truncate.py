@@ -18,6 +18,7 @@ import winze
 from winze.depth import Place
 from winze.observe import Cut
 from winze.observe.costs import SpeedUp
+from winze.readings import Readings
 
 SIZES = {"foreign cnn": 8, "timm vit": 32, "timm convnext": 32, "timm resnet": 32, "torchvision resnet18": 32}
 
@@ -571,6 +572,12 @@ def test_a_network_rewired_after_its_scan_is_refused(cnn):
         winze.truncate(net, scan, at=1)
 
 
+def test_readings_that_are_no_scan_are_said_to_lack_what_a_cut_needs(cnn):
+    net, _, _ = cnn
+    with pytest.raises(ValueError, match="these are no readings of a scan: they do not say data, places"):
+        winze.truncate(net, winze.Scan(Readings()), at=0)
+
+
 def test_a_scan_from_before_fingerprints_says_to_scan_again(cnn):
     net, scan, _ = cnn
     conventions = {key: value for key, value in scan.readings.conventions.items() if key != "fingerprint"}
@@ -597,6 +604,17 @@ def test_a_wrapped_network_is_cut_as_the_network_itself(cnn, wrap):
     small = winze.truncate(wrap(net), scan, at=1, measure=False).eval()
     with torch.no_grad():
         assert torch.equal(small(x), winze.truncate(net, scan, at=1, measure=False).eval()(x))
+
+
+@pytest.mark.parametrize("at", [0, 2])
+def test_a_network_with_a_compiled_part_is_scanned_and_cut(at):
+    net, (x, y) = lively(ResNet()), images(30)
+    net.blocks[0] = torch.compile(net.blocks[0], backend="eager")
+    scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
+    small = winze.truncate(net, scan, at=at, measure=False).eval()
+    with torch.no_grad():
+        right = small(x).argmax(1) == y
+    assert right.tolist() == scan.readings.arrays["correct/data"][at].tolist()
 
 
 def test_a_network_compiled_in_place_is_cut(cnn):

@@ -70,3 +70,15 @@ def test_chance_is_the_share_of_the_largest_class() -> None:
     scan = winze.scan(net, (x, y), (x, y))
     assert scan.readings.conventions["chance"] == {"data": pytest.approx(0.9)}
     assert "is not clearly above chance, 90 %" in first_line(scan)
+
+
+def test_a_scan_shows_itself() -> None:
+    net = taught(ResNet(), images(200, seed=1))
+    scan = winze.scan(net, images(200, seed=1), images(200), name="<b>shapes</b>")
+    assert repr(scan).startswith("<Scan of ResNet on <b>shapes</b>: 3 places. Extractor: ")
+    shown = scan._repr_html_()
+    assert "<td>blocks.2</td>" in shown
+    assert "probe accuracy" in shown
+    assert "<b>" not in shown
+    assert len(shown) < 3000
+    assert repr(winze.scan(net, None, images(40), measures="norm")).endswith("3 places. >")

@@ -11,6 +11,7 @@ from synthetic import scan, watched
 
 from winze.readings import Readings, ReadingsError
 from winze.report import write
+from winze.report.payload import csv
 from winze.report.tables import conventions_table
 
 NAN = float("nan")
@@ -156,3 +157,21 @@ def test_conventions_that_say_nothing_are_left_out() -> None:
     assert "spec" in page
     assert "cka_notes" not in page
     assert "layouts" not in page
+
+
+def test_findings_come_first_and_each_note_once_and_folded(tmp_path):
+    readings = scan()
+    readings.conventions["notes"] = ["half of it was left out", "half of it was left out"]
+    body = made(tmp_path, net=readings)
+    assert body.count("<li>half of it was left out") == 1
+    assert (
+        body.index("Extractor: layers 1-8") < body.index("Notes on this scan") < body.index("half of it was left out")
+    )
+    assert "What the words mean" in body
+
+
+def test_the_csv_of_a_page_holds_no_formulas():
+    readings = scan(probe=[0.5, 0.98], names=["=1+1", "b"], ood={"@other": [0.3, 0.2]})
+    cells = [cell for line in csv({"-net": readings, "b": scan()}).splitlines() for cell in line.split(",")]
+    assert {"'=1+1", "'@other", "'-net"} <= set(cells)
+    assert not any(cell.startswith(("=", "@", "-n")) for cell in cells)

@@ -108,7 +108,7 @@ def test_two_scans_can_be_laid_over_their_share_of_depth(open_page: Any) -> None
     page.get_by_label("Depth as").select_option("share")
     traces = page.evaluate("document.getElementById('profile').data.map((trace) => trace.x.at(-1))")
     assert set(traces) == {1}
-    assert len(traces) == 4
+    assert len(traces) == 6
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

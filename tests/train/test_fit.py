@@ -302,8 +302,15 @@ def test_nan_in_the_batches_of_a_loader_is_reported_as_such():
     spoiled = POINTS[:64].clone()
     spoiled[40, 0] = float("inf")
     loader = DataLoader(TensorDataset(spoiled, LABELS[:64]), 16, shuffle=True)
-    with pytest.raises(DivergedError, match=r"its inputs hold NaN or infinite values.*1 of 16 samples"):
+    with pytest.raises(DivergedError, match=r"its inputs or labels hold NaN or infinite values.*1 of 16 samples"):
         fit(small(), loader, training(epochs=1))
+
+
+def test_nan_in_probabilities_is_reported_as_such():
+    soft = nn.functional.one_hot(LABELS, 2).float()
+    soft[3] = float("nan")
+    with pytest.raises(DivergedError, match=r"inputs or labels hold NaN .*number 3\)"):
+        fit(small(), (POINTS, soft), training(epochs=1))
 
 
 def test_weights_that_are_nan_before_training_are_suspected_at_the_first_step():

@@ -112,9 +112,12 @@ class Runs:
 
         if len(self.names) != 1:
             raise ValueError("tensorboard takes the folder to write: winze runs tensorboard events")
-        chosen = [facts for facts in self._chosen(store, ()) if facts.status != "unreadable"]
-        written = write_events(chosen, Path(self.names[0]))
+        found = self._chosen(store, ())
+        refused = [str(facts.error) for facts in found if facts.status == "unreadable"]
+        chosen = [facts for facts in found if facts.status != "unreadable"]
+        written = write_events(chosen, Path(self.names[0]), refused.append)
         yield f"{_count(written)} written: tensorboard --logdir {self.names[0]}"
+        _tell_refused(refused, "left out")
 
     def _keep(self, store: Store) -> Iterator[str]:
         from winze.lab.recipe import RecipeError, recipe
@@ -139,10 +142,7 @@ class Runs:
         if loose:
             names = ", ".join(facts.key[:8] for facts in loose[:5])
             yield f"{_count(loose)} of these from an uncommitted tree: {names}{', ...' * (len(loose) > 5)}"
-        for reason in refused:
-            sys.stderr.write(f"winze: {printable(reason)}\n")
-        if refused:
-            raise FailedError(f"{_count(refused)} not kept", BAD_INPUT)
+        _tell_refused(refused, "not kept")
 
     def _chosen(self, store: Store, names: tuple[str, ...]) -> list[Facts]:
         found = [store.find(name) for name in names] if names else store.all()
@@ -151,6 +151,14 @@ class Runs:
     def _fits(self, facts: Facts) -> bool:
         pairs = ((facts.recipe, self.recipe), (facts.arm, self.arm), (facts.status, self.status))
         return all(glob is None or fnmatchcase(value, glob) for value, glob in pairs)
+
+
+def _tell_refused(reasons: list[str], what: str) -> None:
+    """Say of every run that was passed over why, and end with the code of bad input where there was one."""
+    for reason in reasons:
+        sys.stderr.write(f"winze: {printable(reason)}\n")
+    if reasons:
+        raise FailedError(f"{_count(reasons)} {what}", BAD_INPUT)
 
 
 def _listed(runs: list[Facts]) -> str:

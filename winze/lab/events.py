@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from winze.files import StoreError
 from winze.lab.finals import COUNTS, metrics
 from winze.lab.store import Facts
-from winze.readings import MANIFEST, Readings
+from winze.readings import MANIFEST, Readings, ReadingsError
 
 
-def write_events(runs: Iterable[Facts], folder: Path) -> list[Path]:
-    """One folder of events a run, `folder/<recipe>/<arm>/seed<seed>-<key>`; those written."""
+def write_events(runs: Iterable[Facts], folder: Path, refuse: Callable[[str], None]) -> list[Path]:
+    """One folder of events per run, `folder/<recipe>/<arm>/seed<seed>-<key>`; `refuse` hears of damaged runs."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
@@ -20,12 +21,17 @@ def write_events(runs: Iterable[Facts], folder: Path) -> list[Path]:
     written = []
     for facts in runs:
         path = folder.joinpath(*map(_safe, (*facts.recipe.split("/"), facts.arm)), f"seed{facts.seed}-{facts.key[:8]}")
+        try:
+            rows = metrics(facts.folder)
+            readings = Readings.load(facts.folder) if (facts.folder / MANIFEST).is_file() else Readings()
+        except (StoreError, ReadingsError) as error:
+            refuse(str(error))
+            continue
         with SummaryWriter(str(path)) as writer:
-            for row in metrics(facts.folder):
+            for row in rows:
                 for name, value in row.items():
                     if name == "lr" or name not in COUNTS:
                         writer.add_scalar(f"{row['phase']}/{name}", value, row["step"])
-            readings = Readings.load(facts.folder) if (facts.folder / MANIFEST).is_file() else Readings()
             for reading in readings.rows:
                 if reading.step is not None:
                     writer.add_scalar(f"{reading.measure}/{reading.place or 'network'}", reading.value, reading.step)

@@ -10,7 +10,7 @@ from winze.networks.published import Published, head_of, published
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
 from winze.networks.stored import build_stored
-from winze.networks.unwrap import unwrapped
+from winze.networks.unwrap import interpreted, unwrapped
 from winze.networks.vgg import VGG
 from winze.networks.weights import load_weights, read_weights
 
@@ -33,6 +33,7 @@ __all__ = [
     "fingerprint",
     "give_heads",
     "head_of",
+    "interpreted",
     "load_weights",
     "options_for",
     "published",

@@ -18,8 +18,9 @@ def rules_of(net: nn.Module) -> dict[str, str]:
 
 
 def is_rules(told: Any) -> bool:
-    """Whether something from a file can be what `rules_of` gave."""
-    return isinstance(told, dict) and all(isinstance(text, str) for pair in told.items() for text in pair)
+    """Whether something from a file can be what `rules_of` gave: texts that can be shown."""
+    texts = [text for pair in told.items() for text in pair] if isinstance(told, dict) else [None]
+    return all(isinstance(text, str) and text.isprintable() and len(text) < 1000 for text in texts)
 
 
 def warn_of_rules(stored: Mapping[str, str], net: nn.Module, file: object) -> None:

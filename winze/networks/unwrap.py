@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -41,6 +43,14 @@ def unwrapped(net: Any) -> nn.Module:
             "(torch.distributed.checkpoint.state_dict.get_model_state_dict) into a plain copy of the network"
         )
     return net
+
+
+@contextmanager
+def interpreted(net: nn.Module) -> Iterator[None]:
+    """While open, parts of a network that are compiled run as Python, so that hooks in them are called."""
+    compiled = any(type(part).__name__ == "OptimizedModule" or part._compiled_call_impl for part in net.modules())
+    with torch.compiler.set_stance("force_eager") if compiled else nullcontext():
+        yield
 
 
 def _inside(net: Any) -> str | None:

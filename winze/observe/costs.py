@@ -15,6 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
 from winze.report.names import speed_up
+from winze.shape.capture.example import Example
 
 SAMPLES = 32
 """Samples on which cuts are timed, by a scan and by `truncate` alike: speed-ups depend on how many there are."""
@@ -69,11 +70,12 @@ def costs(nets: Sequence[nn.Module], given: Any) -> list[Cost]:
     """Measure networks, which may share modules, in eval mode on one batch; they and the RNG are left as they were.
 
     They run in turns, so that what slows a machine down for a while slows down all of them alike: for a second, and
-    seven rounds at least, which ten seconds cut down to three.
+    seven rounds at least, which four seconds cut down to three. Operations are counted on two samples.
     """
-    args, kwargs = ((), given) if isinstance(given, dict) else (tuple(given), {})
+    whole = Example(given)
+    args, kwargs, few = whole.args, whole.kwargs, whole.with_batch(min(2, whole.batch))
     with unchanged(*nets, training=False):
-        counted = [_flops(net, args, kwargs) for net in nets]
+        counted = [_flops(net, few.args, few.kwargs) * whole.batch // few.batch for net in nets]
         rounds = list(_rounds(lambda: [_seconds(net, args, kwargs) for net in nets]))
     sizes = [sum(p.numel() for p in net.parameters()) for net in nets]
     return [Cost(*each) for each in zip(sizes, counted, zip(*rounds, strict=True), strict=True)]
@@ -83,7 +85,7 @@ def _rounds(run: Callable[[], list[float]]) -> Iterator[list[float]]:
     """The times of each round, after one that warms up."""
     run()
     begun, count = time.perf_counter(), 0
-    while count < 3 or (count < 7 and time.perf_counter() < begun + 10) or time.perf_counter() < begun + ENOUGH:
+    while count < 3 or (count < 7 and time.perf_counter() < begun + 4) or time.perf_counter() < begun + ENOUGH:
         yield run()
         count += 1
 

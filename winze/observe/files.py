@@ -86,7 +86,8 @@ def load(file: str | Path, net: nn.Module | None = None, trust: bool = False) ->
         loaded = _rebuilt(told, whole, shapes, path) if "place" in told else whole
     check_fit(shapes, loaded, path)
     _fill(loaded, read_weights(path, strip=False))
-    warn_of_rules(told["rules"], loaded, path)
+    if told["rules"] is not None:  # files of older versions do not say
+        warn_of_rules(told["rules"], loaded, path)
     return loaded.eval()
 
 
@@ -170,8 +171,11 @@ def _checked(told: Any, path: Path) -> dict[str, Any]:
     if not isinstance(told, dict) or told.get("version") not in (1, VERSION):
         version = told.get("version") if isinstance(told, dict) else None
         raise ValueError(f"{path} has format {version!r} of a network; this winze reads {VERSION}")
-    told = {"network": None, "rules": {}, "alike": True} | told
-    checks: dict[str, Callable[[Any], bool]] = {"rules": is_rules, "alike": lambda value: isinstance(value, bool)}
+    told = {"network": None, "rules": None, "alike": True} | told
+    checks: dict[str, Callable[[Any], bool]] = {
+        "rules": lambda value: is_rules(value) or (value is None and told["version"] == 1),
+        "alike": lambda value: isinstance(value, bool),
+    }
     if "place" in told:
         if told["version"] == 1:
             raise ValueError(f"{path} was cut by an older winze: cut the network again, or load it with that version")

@@ -208,10 +208,7 @@ def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
             handles.append(module.register_forward_pre_hook(lambda module, args: use.called.add(module)))
             handles.append(module.register_forward_hook(lambda module, args, output: use.finished.add(module)))
     handles.append(stop.at(net, name))
-    compiled = {module: module._compiled_call_impl for module in net.modules() if module._compiled_call_impl}
     try:
-        for module in compiled:
-            module._compiled_call_impl = None
         with torch.no_grad(), unchanged(net, training=False), _Watched(use.storages):
             net(*example.args, **example.kwargs)
     except Reached as reached:
@@ -220,8 +217,6 @@ def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
         use.output = reached.output
         return use
     finally:
-        for module, impl in compiled.items():
-            module._compiled_call_impl = impl
         for handle in handles:
             handle.remove()
     raise CutError(f"{type(net).__name__} does not call {name!r} for this example: it cannot be cut there")

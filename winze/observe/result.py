@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from winze.measure.tunnel import check_threshold
 from winze.readings import Readings
 from winze.report import facts
 from winze.report.facts import Best
+from winze.report.names import label, number
 
 if TYPE_CHECKING:
     import pandas
@@ -23,6 +25,25 @@ class Scan:
 
     def __init__(self, readings: Readings) -> None:
         self.readings = readings
+
+    def __repr__(self) -> str:
+        told = self.readings.conventions
+        first = next(iter(self.summary().splitlines()), "")
+        return f"<Scan of {told.get('network')} on {told.get('data')}: {len(self.places)} places. {first}>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the findings, and the probes and ranks of every place."""
+        said = "".join(f"<li>{escape(line)}</li>" for line in self.summary().splitlines())
+        shown = [name for name in ("probe", "numerical_rank", "effective_rank") if facts.has(self.readings, name)]
+        head = "".join(f"<th>{escape(text)}</th>" for text in ("layer", "place", *map(label, shown)))
+        columns = [facts.column(self.readings, name) for name in shown]
+        rows = "".join(
+            f"<tr><td>{place.index + 1}</td><td>{escape(place.name)}</td>"
+            + "".join(f"<td>{number(float(column[place.index]))}</td>" for column in columns)
+            + "</tr>"
+            for place in self.places
+        )
+        return f"<ul>{said}</ul><table><tr>{head}</tr>{rows}</table>"
 
     @property
     def data(self) -> str:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from winze.measure import CKA, ClassMeans, Probe
 from winze.memory import enough_memory
 from winze.modes import unchanged
-from winze.networks import fingerprint, unwrapped
+from winze.networks import fingerprint, interpreted, unwrapped
 from winze.observe.costs import SAMPLES
 from winze.observe.cuts import measure_cuts
 from winze.observe.features import UNORDERED, Pool, check_pool
@@ -93,7 +93,7 @@ def scan(
     began, whose = time.perf_counter(), fingerprint(net)  # in its own mode: in another, its weights may be merged
     track = tracker(progress)
     loaders = generators(train, test, *(part for both in others.values() for part in both))
-    with _placed(net, device) as where, unchanged(net, training=False, generators=loaders):
+    with _placed(net, device) as where, interpreted(net), unchanged(net, training=False, generators=loaders):
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where, net)
         given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from winze.depth import Place
 from winze.memory import is_out_of_memory
 from winze.modes import unchanged
-from winze.networks import difference, unwrapped
+from winze.networks import difference, interpreted, unwrapped
 from winze.observe.classifier import logits_of
 from winze.observe.costs import SAMPLES, SpeedUp, costs
 from winze.observe.features import Layout, Pool, pooled, sampled
@@ -26,6 +26,8 @@ from winze.shape.capture.example import Example, accepted
 
 BATCH = 256
 """Samples per batch where an accuracy is measured."""
+NEEDED = ("data", "places", "layouts", "pool", "measures", "rank", "class_count")
+"""What a scan has to say of itself for a cut."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ def truncate(
     net = unwrapped(net)
     note = check_scan(net, scan, force)
     place = _place(scan, at, threshold)
-    with unchanged(net, generators=generators(data)):
+    with interpreted(net), unchanged(net, generators=generators(data)):
         feed = None if data is None else Feed.of(data, "data", BATCH, _device(net), net)
         sample = _example(net, scan, example if feed is None or example is not None else feed.example(SAMPLES))
         try:
@@ -178,7 +180,10 @@ def truncate(
 
 def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
     """Raise unless a scan is of this network; with `force`, what is wrong instead (empty where nothing is)."""
-    stored = scan.readings.conventions.get("fingerprint")
+    told = scan.readings.conventions
+    if lacking := [name for name in NEEDED if name not in told]:
+        raise ValueError(f"these are no readings of a scan: they do not say {', '.join(lacking)}")
+    stored = told.get("fingerprint")
     if not isinstance(stored, dict):
         note = "the scan has no fingerprint of its network, since an older winze made it"
     elif wrong := difference(stored, net):

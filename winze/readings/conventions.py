@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,7 @@ CHECKS: dict[str, Check] = {
     "rank": _has(max_features=_count),
     "notes": _words,
     "seed": _is(int),
-    "example": _maybe(_all(_count)),
+    "example": _maybe(lambda value: _all(_count)(value) and math.prod(value) < 1 << 31),
     "embedding": _maybe(_text),
     "kept": _maybe(_text),
 }

@@ -12,6 +12,7 @@ import io
 import json
 import math
 import os
+import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -194,9 +195,9 @@ def _body(folder: Path, name: str, digest: str) -> bytes | None:
 
 def _bytes(path: Path, name: str) -> bytes:
     """The bytes of a file that is one, and no larger than such a file is."""
-    size = path.stat().st_size
-    if not path.is_file():
+    told = path.stat()
+    if not stat.S_ISREG(told.st_mode):
         raise ReadingsError(f"{path} is no file")
-    if size > MOST[name]:
-        raise ReadingsError(f"{path} has {size / 1e9:.3g} GB, more than readings take: it is not read")
+    if told.st_size > MOST[name]:
+        raise ReadingsError(f"{path} has {told.st_size / 1e9:.3g} GB, more than readings take: it is not read")
     return path.read_bytes()

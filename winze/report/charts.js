@@ -110,7 +110,7 @@ function profile() {
   });
   const right = axis(page.labels[second] || "", { overlaying: "y", side: "right", tickmode: "auto", showgrid: false, rangemode: "tozero", tickfont: { color: several ? theme().ink : theme().rank } });
   const bottom = byShare ? axis("share of the depth", { tickformat: ".0%" }) : layerAxis(longest);
-  draw("profile", traces, { xaxis: bottom, yaxis: axis("probe accuracy", { tickformat: ".0%" }), yaxis2: right, shapes });
+  draw("profile", traces, { xaxis: bottom, yaxis: axis("probe accuracy", { tickformat: ".2~%" }), yaxis2: right, shapes });
 }
 
 function tunnel(scan, byShare, colour, shapes) {

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 COSTS = {
-    "seconds": (1e3, "milliseconds a batch"),
+    "seconds": (1e3, "milliseconds per batch"),
     "flops": (1e-6, "million FLOPs"),
     "parameters": (1e-6, "million parameters"),
 }

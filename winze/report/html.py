@@ -15,9 +15,18 @@ from winze.readings import Readings, ReadingsError
 from winze.report.figures import save_all
 from winze.report.payload import payload
 from winze.report.sections import navigation, sections
-from winze.report.summary import comparison, summary
+from winze.report.summary import comparison, findings, notes
 from winze.report.tables import hidden, prose
 
+GLOSSARY = {
+    "layer": "a place at which the network was read, counted from 1; the table of values has its module",
+    "probe": "a linear classifier trained on the frozen features of one layer; its test accuracy says what they hold",
+    "extractor": "the layers up to the first whose probe reaches the share of the reference accuracy asked for",
+    "tunnel": "the layers after the extractor: they add almost nothing to the probe accuracy",
+    "numerical rank": "directions of the features whose variance exceeds a thousandth of the largest",
+    "CKA": "similarity of the features of two layers, from 0 to 1, whatever their rotation and scale",
+    "OOD": "out-of-distribution data: other data than the network was trained on",
+}
 MOST = 5  # sentences about other data before the rest is folded away
 
 
@@ -65,6 +74,12 @@ def page(scans: dict[str, Readings], title: str, threshold: float, static: list[
 
 
 def _sentences(scans: dict[str, Readings], threshold: float) -> str:
+    def told(readings: Readings) -> str:
+        noted = "".join(f"<li>{prose(note)}</li>" for note in notes(readings))
+        return listed(findings(readings, threshold)) + (
+            hidden(f"<ul>{noted}</ul>", "Notes on this scan") if noted else ""
+        )
+
     def listed(sentences: list[str]) -> str:
         if not sentences:
             return "<p>There are no probes in these readings, so nothing can be said about a tunnel.</p>"
@@ -74,11 +89,13 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
         rest = "".join(f"<li>{prose(sentence)}</li>" for sentence in folded)
         return f"<ul>{open_list}</ul>" + (hidden(f"<ul>{rest}</ul>", f"{len(folded)} more data sets") if rest else "")
 
+    words = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in GLOSSARY.items())
+    glossary = hidden(f"<dl>{words}</dl>", "What the words mean")
     if len(scans) == 1:
-        return listed(summary(next(iter(scans.values())), threshold))
+        return told(next(iter(scans.values()))) + glossary
     apart = comparison(scans, threshold)
     first = f"<h3>How they differ</h3>{listed(apart)}" if apart else ""
-    return first + "".join(f"<h3>{escape(name)}</h3>{listed(summary(one, threshold))}" for name, one in scans.items())
+    return first + "".join(f"<h3>{escape(name)}</h3>{told(one)}" for name, one in scans.items()) + glossary
 
 
 def _json(value: object) -> str:

@@ -63,7 +63,7 @@ def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Fig
         if len(found) == 1:
             shade_tunnel(axes, next(iter(found.values())), colours)
         depth_axis(axes, longest)
-        axes.set(yscale="log", ylabel="variance a feature")
+        axes.set(yscale="log", ylabel="variance per feature")
         axes.yaxis.set_major_formatter(style.power_of_ten)
         axes.yaxis.set_minor_formatter("")
         drawing.legend(loc="outside lower center", ncols=3 if len(found) == 1 else 2)

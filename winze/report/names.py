@@ -24,7 +24,7 @@ MEASURES = {
     "input_reconstruction": "R² of the input, linearly",
     "alike_groups": "groups of similar nodes",
     "features": "width (features)",
-    "cut_seconds": "seconds a batch of the cut network",
+    "cut_seconds": "seconds per batch of the cut network",
     "cut_flops": "FLOPs of the cut network",
     "cut_parameters": "parameters of the cut network",
 }

@@ -44,7 +44,9 @@ function variances() {
     const look = { dash, colour: several ? scanColour(spot) : theme()[role], mark: several ? marks[spot % 7] : "circle", size: 5, said: (several ? scan.name + ", " : "") + page.labels[measure] };
     traces.push(line(scan, scan.numbers, found, page.labels[measure], number, look));
   }));
-  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance a feature", { type: "log", exponentformat: "power", dtick: 1 }) });
+  const drawn = traces.flatMap((trace) => trace.y.filter((value) => value > 0));
+  const powers = Math.max(...drawn) > 100 * Math.min(...drawn) ? { exponentformat: "power", dtick: 1 } : {}; // else ticks between powers
+  draw("variances", traces, { xaxis: layerAxis(Math.max(...scans.map((scan) => scan.total))), yaxis: axis("variance per feature", Object.assign({ type: "log" }, powers)) });
 }
 
 function embedding() {
@@ -88,7 +90,7 @@ function cuts() {
     if (whole[cost] !== null && whole.accuracy !== null) traces.push(Object.assign({}, bare, { x: [whole[cost] * scale], y: [whole.accuracy], marker: { size: 11, symbol: "diamond", color: colour, line: { width: 1, color: theme().paper } },
       hoverinfo: "text", text: `${several ? safe(scan.name) + ", " : ""}whole network<br>${percent(whole.accuracy)}, ${number(whole[cost] * scale)} ${label}` }));
   });
-  draw("cuts-chart", traces, { xaxis: axis(label, { rangemode: "tozero" }), yaxis: axis("accuracy", { tickformat: ".0%" }) });
+  draw("cuts-chart", traces, { xaxis: axis(label, { rangemode: "tozero" }), yaxis: axis("accuracy", { tickformat: ".2~%" }) });
 }
 
 function training() {

@@ -34,12 +34,17 @@ def csv(scans: dict[str, Readings]) -> str:
     """All rows as CSV; of several scans, the first column says which."""
     import pandas
 
-    tables = {name: one.table for name, one in scans.items()}
+    tables = {_harmless(name): one.table.map(_harmless) for name, one in scans.items()}
     if len(tables) == 1:
         return str(next(iter(tables.values())).to_csv(index=False, lineterminator="\n"))
     for name, table in tables.items():
         table.insert(0, "scan", name)
     return str(pandas.concat(tables.values()).to_csv(index=False, lineterminator="\n"))
+
+
+def _harmless(cell: Any) -> Any:
+    """A text that a spreadsheet does not take for a formula."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def plain(values: Any) -> Any:

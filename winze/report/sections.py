@@ -79,7 +79,7 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     sets = list(dict.fromkeys(data for one in scans.values() for data in facts.others(one)))
     if sets:
         controls += ticks(
-            "ood", "Probes on other data", {data: data for data in sets}, sets[:SHOWN] if len(scans) == 1 else []
+            "ood", "Probes on OOD data", {data: data for data in sets}, sets[: SHOWN if len(scans) == 1 else 1]
         )
     said = ". ".join(_profile_words(name, one, threshold, len(scans) > 1) for name, one in scans.items())
     note = "<p>Grey: the tunnel. Bar at the foot: 95 % interval of its start. Dotted: the accuracy to reach.</p>"
@@ -90,8 +90,8 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
         caption = f"Values at every layer{_of(name, scans)}"
         measures = [measure for measure in facts.measures(one) if not measure.startswith("cut_")]
         inner += tables.hidden(tables.by_place(one, measures, facts.others(one), caption), caption)
-        best = tables.transfer_table(one, f"The best layer for other data{_of(name, scans)}")
-        inner += tables.hidden(best, f"The best layer for other data{_of(name, scans)}") if best else ""
+        best = tables.transfer_table(one, f"The best layer for OOD data{_of(name, scans)}")
+        inner += tables.hidden(best, f"The best layer for OOD data{_of(name, scans)}") if best else ""
     return section("depth-profile", "Depth profile", inner)
 
 
@@ -124,7 +124,7 @@ def _each(
     controls: str = "",
     drawn: Callable[[str, str], str] = chart,
 ) -> Section | None:
-    """One panel a scan, side by side where there is room."""
+    """One panel per scan, side by side where there is room."""
     panels = ""
     for spot, (name, one) in enumerate(scans.items()):
         if holds(one):
@@ -141,7 +141,7 @@ def _variances(scans: dict[str, Readings]) -> Section | None:
     found = {name: one for name, one in scans.items() if any(facts.has(one, measure) for measure in both)}
     if not found:
         return None
-    said = "Variance a feature within and between classes over depth; the table below has the sums over features"
+    said = "Variance per feature within and between classes over depth; the table below has the sums over features"
     inner = chart("variances", said)
     for name, one in found.items():
         caption = f"Class variances{_of(name, scans)}"
@@ -207,7 +207,7 @@ def _training(scans: dict[str, Readings]) -> Section | None:
             if facts.over_steps(readings, measure)[0]
         )
 
-    note = "One line a layer; the table has the first and the last step."
+    note = "One line per layer; the table has the first and the last step."
     return _each("training", "During training", scans, _has_steps, as_table, note, row(controls))
 
 

@@ -17,6 +17,17 @@ LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
 
 def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
+    """The findings, then the notes."""
+    return [*findings(readings, threshold), *notes(readings)]
+
+
+def notes(readings: Readings) -> list[str]:
+    """What a scan noted about its data and its network, each once."""
+    noted = readings.conventions.get("notes") or []
+    return list(dict.fromkeys(note for note in noted if isinstance(note, str) and note.strip()))
+
+
+def findings(readings: Readings, threshold: float = 0.95) -> list[str]:
     """Say where the tunnel begins, which layer is best for OOD data, and what a cut saves."""
     found = facts.entrance(readings, threshold)
     sentences = _others(readings)
@@ -25,8 +36,7 @@ def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
         start = found.tunnel.start
         if start is not None and start != facts.places(readings)[-1]:
             sentences += _cut(readings, found, start)
-    notes = readings.conventions.get("notes") or []
-    return sentences + [str(note) for note in notes if isinstance(note, str) and note.strip()]
+    return sentences
 
 
 def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list[str]:

@@ -286,7 +286,8 @@ class _Loop:
             return
         i = int(lost[0])
         at = epoch * self.source.steps + i + 1
-        why = self._bad_inputs(epoch, i) or self._advice(at)
+        first = "inputs are finite at the very first step: look at the weights before training and at the objective"
+        why = self._bad_inputs(epoch, i) or (first if at == 1 else self._advice(at))
         raise self._diverged(f"the loss is {float(losses[i])} at step {at}", why, checkpoints)
 
     def _check_epoch(self, epoch: int, loss: float, checkpoints: Checkpoints | None) -> None:
@@ -313,21 +314,19 @@ class _Loop:
             pair = next(islice(self._batches(epoch), number, None), None)
         if pair is None:
             return ""
-        x, _ = self.source.make(*pair)
-        bad = ~torch.isfinite(x).flatten(1).all(1)
+        each = [~torch.isfinite(part).reshape(len(part), -1).all(1) for part in self.source.make(*pair)]
+        bad = torch.stack(each).any(0)
         if not bad.any():
             return ""
         rows = pair[0][bad].tolist() if isinstance(self.source, OnDevice) else []
         which = f": number {', '.join(map(str, rows[:3]))}" if rows else ""
         return (
-            f"its inputs hold NaN or infinite values ({int(bad.sum())} of {len(bad)} samples{which}): look at the data "
-            "and its preprocessing"
+            f"its inputs or labels hold NaN or infinite values ({int(bad.sum())} of {len(bad)} samples{which}): look "
+            "at the data and its preprocessing"
         )
 
     def _advice(self, at: int) -> str:
         training = self.training
-        if at == 1:
-            return "inputs are finite at the very first step: look at the weights before training and at the objective"
         advice = f"try a lower lr than {training.lr:g}"
         if training.clip is None:
             advice += ", or clip=1.0"
