@@ -81,4 +81,4 @@ def test_a_scan_shows_itself() -> None:
     assert "probe accuracy" in shown
     assert "<b>" not in shown
     assert len(shown) < 3000
-    assert repr(winze.scan(net, None, images(40), measures="norm")).endswith("3 places. >")
+    assert repr(winze.scan(net, None, images(40), measures="norm")).endswith("3 places>")

@@ -29,7 +29,8 @@ class Scan:
     def __repr__(self) -> str:
         told = self.readings.conventions
         first = next(iter(self.summary().splitlines()), "")
-        return f"<Scan of {told.get('network')} on {told.get('data')}: {len(self.places)} places. {first}>"
+        said = f". {first}" if first else ""
+        return f"<Scan of {told.get('network')} on {told.get('data')}: {len(self.places)} places{said}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the findings, and the probes and ranks of every place."""
