@@ -1,8 +1,8 @@
 """How far winze reaches: one network of every timm family, torchvision's classifiers, some transformers.
 
 For each network: the junctions found, beside a count made by hand from its source; whether outputs and gradients of the
-captured path (under Scaled(1, 1), so that the rewritten forward really runs) are bit-identical to the untouched
-network's; the seconds that capture takes; whether it takes a training step under every rule, in train mode; whether
+rewired forward (under Scaled(1, 1), so that its sums really are joins) are bit-identical to the untouched network's;
+the seconds that finding them takes; whether it takes a training step under every rule, in train mode; whether
 the rewired network goes through torch.export; whether a scan reads it; and whether it can be cut in the middle, with
 the cut network answering as the scan's probe did. Or the reason why not.
 
@@ -34,7 +34,7 @@ from timing import RESULTS, machine, save
 from torch import nn
 
 import winze
-from winze.shape.find import discover, wired
+from winze.shape.find import discover
 
 COUNTS = Path(__file__).parent.parent / "tests" / "shape" / "counts.json"
 LIMIT = 400
@@ -162,9 +162,9 @@ def measure(entry: dict[str, Any]) -> dict[str, Any]:
         row["junctions"] = len(found.junctions)
         given = found.example.kwargs or found.example.args
         if found.junctions:
-            captured = winze.rewire(copy.deepcopy(net), winze.Scaled(1, 1), example=given)
-            row["rules"] = {name: attempt(lambda r=rule: train(captured, r(), given)) for name, rule in RULES.items()}
-            row["identical"], row["reason"] = identical(copy.deepcopy(net), captured, given)
+            rewired = winze.rewire(copy.deepcopy(net), winze.Scaled(1, 1), example=given)
+            row["rules"] = {name: attempt(lambda r=rule: train(net, r(), given)) for name, rule in RULES.items()}
+            row["identical"], row["reason"] = identical(copy.deepcopy(net), rewired, given)
             row["export"] = attempt(lambda: export(net, given))
         scans: list[winze.Scan] = []
         row["scan"] = attempt(lambda: scans.append(scan(net, given)))
@@ -210,11 +210,11 @@ def build(entry: dict[str, Any]) -> nn.Module:
     return kind(kind.config_class(**{**entry["config"], "use_cache": False}))
 
 
-def identical(net: nn.Module, captured: nn.Module, given: Any) -> tuple[bool, str]:
+def identical(net: nn.Module, rewired: nn.Module, given: Any) -> tuple[bool, str]:
     """Whether outputs and gradients in both modes are the same bit for bit, and if not, how far they are apart."""
     for training in (False, True):
         results = []
-        for model in (net, captured):
+        for model in (net, rewired):
             model.train(training)
             model.zero_grad()
             torch.manual_seed(1)
@@ -245,12 +245,7 @@ def apart(ours: list[Any], theirs: list[Any]) -> float:
 
 def train(net: nn.Module, rule: winze.Rule, given: Any) -> None:
     """One step in train mode, two for staged rules; every gradient finite, some not zero."""
-    model = copy.deepcopy(net).train()
-    if isinstance(rule, winze.Highway):
-        winze.rewire(model, rule, example=given)
-    else:  # what was captured serves every rule without parameters of its own
-        for junction in wired(model):
-            junction.rule = rule
+    model = winze.rewire(copy.deepcopy(net), rule, example=given).train()
     alternate = winze.Alternation(model) if rule.staged else None
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-4)
     for _ in range(2 if rule.staged else 1):

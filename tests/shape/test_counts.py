@@ -18,6 +18,8 @@ KEY = {
     for entry in json.loads((Path(__file__).parent / "counts.json").read_text())
     if "network" in entry
 }
+# DeBERTa has functions in TorchScript
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")
 SMALL = 64  # pixels; enough for every network that takes images of any size
 FAST = {
     "torchvision": """
@@ -33,6 +35,8 @@ FAST = {
     """,
     "transformers": """
     BertModel ViTModel GPT2Model LlamaModel GPTNeoXModel DistilBertModel SwinModel ResNetModel T5Model
+    GPTNeoModel MPNetModel XLNetModel GPTJModel MambaModel MixtralModel DebertaModel WhisperModel SegformerModel
+    CLIPVisionModel Wav2Vec2Model
     """,
 }
 SLOW = {
@@ -62,6 +66,8 @@ SLOW = {
     """,
     "transformers": """
     RobertaModel ElectraModel DeiTModel Dinov2Model ConvNextModel Qwen2Model OPTModel AlbertModel BartModel
+    XGLMModel RwkvModel Gemma2Model MptModel Mamba2Model DebertaV2Model HubertModel CLIPTextModel LongformerModel
+    PegasusModel MT5Model SwitchTransformersModel
     """,
 }
 # these take images of their own size only

@@ -132,6 +132,13 @@ def _from_transformers(net: nn.Module) -> Iterator[Any]:
         height, width = size if isinstance(size, list | tuple) else (size, size)
         yield {"pixel_values": _noise(net, getattr(config, "num_channels", 3), height, width)}
     tokens = torch.arange(8, device=_device(net)).repeat(BATCH, 1) % getattr(config, "vocab_size", 8)
+    if net.main_input_name == "input_values":
+        yield from ({"input_values": _noise(net, length)} for length in (400, 4000))
+    if net.main_input_name == "input_features":
+        frames = 2 * getattr(config, "max_source_positions", 1500)
+        features = _noise(net, getattr(config, "num_mel_bins", 80), frames)
+        yield {"input_features": features, "decoder_input_ids": tokens}
+        yield {"input_features": features}
     yield {"input_ids": tokens}
     yield {"input_ids": tokens, "decoder_input_ids": tokens}
 
