@@ -12,8 +12,8 @@ from torch import nn
 from winze import cli, observe
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from winze.cli.compare import named
+from winze.cli.errors import printable_lines
 from winze.cli.folder import claimed
-from winze.cli.wording import plain
 from winze.networks import MLP
 from winze.readings import Readings
 
@@ -522,4 +522,4 @@ def test_readings_name_no_folder_of_this_machine(elsewhere):
 
 
 def test_names_from_files_give_a_terminal_no_orders():
-    assert plain("layer \x1b[31m1\x1b[0m\r\nnext\x07") == "layer ?[31m1?[0m?\nnext?"
+    assert printable_lines("layer \x1b[31m1\x1b[0m\r\nnext\x07") == "layer ?[31m1?[0m\nnext?"

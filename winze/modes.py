@@ -136,7 +136,7 @@ def _contents(value: Any, seen: set[int]) -> list[Undo]:
     seen.add(id(value))
     if isinstance(value, Tensor):
         return _values([value])
-    before = dict(value) if isinstance(value, dict) else list(value)
+    before = value.copy() if isinstance(value, set) else dict(value) if isinstance(value, dict) else list(value)
     held = before.values() if isinstance(before, dict) else before
     inside = [undo for each in held for undo in _contents(each, seen)]
     if isinstance(value, tuple):
@@ -144,15 +144,23 @@ def _contents(value: Any, seen: set[int]) -> list[Undo]:
     fill: Callable[[Any], None] = value.update if isinstance(value, dict | set) else value.extend
 
     def undo() -> None:
-        value.clear()
-        fill(before)
+        if _identities(value) != _identities(before):  # some containers cannot be changed, and need not be then
+            value.clear()
+            fill(before)
 
     return [undo, *inside]
 
 
+def _identities(value: Any) -> list[Any] | set[int]:
+    if isinstance(value, dict):
+        return [(key, id(each)) for key, each in value.items()]
+    return set(map(id, value)) if isinstance(value, set) else list(map(id, value))
+
+
 def _values(tensors: list[Tensor]) -> list[Undo]:
     """Copy old values back where they differ: a tensor that is not written keeps its version for autograd."""
-    saved = [(tensor, tensor.detach().clone()) for tensor in tensors if not tensor.is_meta]
+    plain = [each for each in tensors if each.layout == torch.strided and not (each.is_meta or each.is_nested)]
+    saved = [(tensor, tensor.detach().clone()) for tensor in plain]
 
     def undo() -> None:
         with torch.no_grad():

@@ -14,7 +14,7 @@ from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, wor
 from torch import nn
 
 from winze.files import sha256
-from winze.lab.perform import _where, perform
+from winze.lab.perform import perform
 from winze.lab.store import RUN, BusyError, Runs, read, sealed
 from winze.readings import Readings
 from winze.train import Hardware, StoreError, Training
@@ -379,7 +379,7 @@ def test_a_run_that_another_process_is_writing_is_refused(runs):
 
 def test_the_other_processes_of_torchrun_work_along_and_write_nothing(runs, monkeypatch):
     with runs.open(job()) as run:
-        run.tell(**_where(Hardware()), status="running", threads=1)
+        run.tell(status="running", threads=1)
     seen = []
 
     def working(config, bench):
@@ -392,6 +392,17 @@ def test_the_other_processes_of_torchrun_work_along_and_write_nothing(runs, monk
     perform(job(), runs, recipe=recipe(working))
     assert seen == [False]
     assert names(runs.folder(job())) == [RUN]
+
+
+def test_the_other_processes_wait_until_the_first_of_their_own_start_has_begun(runs, monkeypatch):
+    with runs.open(job()) as run:
+        run.tell(status="running", threads=1, launch="before 0 29500")  # what an earlier start left
+    for name, value in {"RANK": "1", "TORCHELASTIC_RUN_ID": "now", "TORCHELASTIC_RESTART_COUNT": "0"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("winze.lab.perform._end_with_parent", lambda: None)
+    monkeypatch.setattr("winze.lab.perform.PATIENCE", 0.2)
+    with pytest.raises(StoreError, match="has not begun"):
+        perform(job(), runs, recipe=recipe(little))
 
 
 def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):

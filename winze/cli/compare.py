@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from winze.cli.wording import plain
+from winze.cli.errors import printable_lines
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Compare:
             scans = {name: observe.Scan.load(folder) for name, folder in named(self.folders).items()}
             observe.compare(scans, page)
             for name, scan in scans.items():
-                sys.stdout.write(plain(f"{name}: {scan.summary()}\n"))
+                sys.stdout.write(printable_lines(f"{name}: {scan.summary()}\n"))
         sys.stdout.write(f"{page}\n")
 
 

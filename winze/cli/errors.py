@@ -25,6 +25,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else "?" for one in " ".join(text.split()))
 
 
+def printable_lines(text: str) -> str:
+    """The same of a text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def is_bad_input(error: Exception | None) -> bool:
     """Whether an error speaks to the user; the rest are faults of ours, which keep their traceback."""
     from winze.memory import is_out_of_memory

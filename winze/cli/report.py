@@ -9,7 +9,7 @@ from typing import Annotated
 
 import tyro
 
-from winze.cli.wording import plain
+from winze.cli.errors import printable_lines
 
 
 @dataclass(frozen=True)
@@ -29,4 +29,4 @@ class Report:
         with stored(self.folder):
             scan = observe.Scan.load(self.folder)
             scan.report(page)
-            sys.stdout.write(f"{plain(scan.summary())}\n{page}\n")
+            sys.stdout.write(f"{printable_lines(scan.summary())}\n{page}\n")

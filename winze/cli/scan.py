@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
+from winze.cli.errors import printable, printable_lines
 from winze.cli.network import Normalise
-from winze.cli.wording import plain
 
 if TYPE_CHECKING:
     import torch
@@ -92,7 +92,7 @@ class Scan:
         wish = Wish(self.net, self.weights, self.pretrained, self.size, self.normalise, self.seed)
         ready = make_ready(wish, dataset, device)
         for note in (*ready.notes, ready.input):
-            sys.stderr.write(f"winze: {note}\n")
+            sys.stderr.write(f"winze: {printable(note)}\n")
         train, test = splits(dataset, ready.preprocess, self.batch)
         names = [short_name(each.name) for each in (dataset, *others)]
         notes = [f"{name}: {note}" for name, each in zip(names, (dataset, *others), strict=True) for note in each.notes]
@@ -130,7 +130,7 @@ class Scan:
             scan.readings.conventions["notes"] += [*notes, *ready.notes]
             costs = partial(add_costs, ready.net, scan, test) if self.costs else None
             save(scan, folder, ready.net if self.keep else None, ready.spec, costs)
-        sys.stdout.write(f"{plain(scan.summary())}\n{folder / 'report.html'}\n")
+        sys.stdout.write(f"{printable_lines(scan.summary())}\n{folder / 'report.html'}\n")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from winze.cli.wording import plain
+from winze.cli.errors import printable_lines
 
 if TYPE_CHECKING:
     from winze.data import Batches
@@ -50,7 +50,7 @@ class Truncate:
             )
             file.parent.mkdir(parents=True, exist_ok=True)
             observe.save(small, file)
-        sys.stdout.write(plain(f"{small.cut}\n{file}\n"))
+        sys.stdout.write(printable_lines(f"{small.cut}\n{file}\n"))
 
     def _test(self, told: dict[str, Any]) -> Batches | None:
         """The test data that was asked for, or that the scan names and that is at hand, prepared as in the scan."""

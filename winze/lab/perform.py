@@ -121,15 +121,15 @@ def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
 
 def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> None:
     """Say that the run is at work; one that goes on from another commit of the same code keeps a note of it."""
-    now = commit()
+    now, launch = commit(), {} if _launch() is None else {"launch": _launch()}
     if run.told["status"] == "new":
         started = datetime.now(UTC).isoformat(timespec="seconds")
         new = {"started": started, "seconds": 0.0, "resumed": 0, "notes": notes}
-        run.tell(**where, commit=now, threads=threads, **new, status="running", error=None)
+        run.tell(**where, **launch, commit=now, threads=threads, **new, status="running", error=None)
         return
     before = run.told.get("commit")
     notes = [*run.told["notes"], *([f"resumed with commit {before} -> {now}"] if before != now else [])]
-    run.tell(commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
+    run.tell(**launch, commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
 
 
 def _try_to_tell(run: Run, **facts: Any) -> None:
@@ -146,8 +146,7 @@ def _tidy(folder: Path) -> None:
 def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
     """Work along with the process that writes, and write nothing."""
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
-    own = {name: value for name, value in _where(hardware).items() if name != "device"}
-    while (told := read(folder)) is None or any(told.get(name) != value for name, value in own.items()):
+    while (told := read(folder)) is None or "threads" not in told or told.get("launch") != _launch():
         if time.monotonic() > give_up:
             raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
         time.sleep(0.05)
@@ -173,6 +172,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
     threading.Thread(target=follow, daemon=True).start()
+
+
+def _launch() -> str | None:
+    """What the processes of one start of torchrun share and those of the next do not; None without torchrun."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
+    return " ".join(os.environ.get(name, "") for name in names)
 
 
 def _rank() -> int:

@@ -42,6 +42,7 @@ FIELDS: dict[str, tuple[type, ...]] = {
     "flags": (dict,),
     "device": (str,),
     "source": (str,),
+    "launch": (str,),
     "commit": (str, NoneType),
     "error": (str, NoneType),
     "sha256": (dict,),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import isfinite, nan
 from typing import Any
 
@@ -21,6 +21,7 @@ from winze.observe.feed import Feed
 from winze.observe.inputs import Data, generators
 from winze.observe.prefix import CutError, Prefix, prefix
 from winze.observe.result import Scan
+from winze.report import facts
 from winze.report.names import percent, points
 from winze.shape.capture.example import Example, accepted
 
@@ -35,8 +36,9 @@ class Cut:
     """What cutting at `place` costs and saves.
 
     `accuracy` and `accuracy_before` were measured on so many samples as `measured` says; where that is 0 they are
-    estimates, the scan's: of its probe, and of the whole network or, where its outputs do not match the labels, of the
-    last probe. Operations and seconds are of one batch of so many `samples`. `note` says what speaks against all this.
+    estimates, the scan's. Before is the whole network (`own`), or the scan's last probe, where the network's outputs do
+    not match the labels. Operations and seconds are of one batch of so many `samples`. `note` says what speaks against
+    all this.
     """
 
     place: Place
@@ -51,6 +53,7 @@ class Cut:
     samples: int
     speed_up: SpeedUp
     measured: int = 0
+    own: bool = True
     note: str = ""
 
     def __str__(self) -> str:
@@ -78,7 +81,9 @@ class Cut:
             place, faster = Place(**values["place"]), SpeedUp(**values["speed_up"])
             told = [place.index, place.total, faster.value, faster.low, faster.high, *numbers.values()]
             texts = place.name, note
-            if not all(type(each) in (int, float) for each in told) or not all(isinstance(each, str) for each in texts):
+            if not all(type(each) in (int, float, bool) for each in told) or not all(
+                isinstance(each, str) for each in texts
+            ):
                 raise TypeError("a value of another type")
             return cls(**{**numbers, "place": place, "speed_up": faster, "note": note})
         except (KeyError, TypeError) as error:
@@ -88,7 +93,8 @@ class Cut:
         how = f"measured on {self.measured} samples" if self.measured else "estimated by the scan"
         if not isfinite(self.accuracy_before):
             return f"{percent(self.accuracy)} accuracy ({how})"
-        both = f"({how}: {percent(self.accuracy)}, before {percent(self.accuracy_before)})"
+        before = "before" if self.own else "last probe"
+        both = f"({how}: {percent(self.accuracy)}, {before} {percent(self.accuracy_before)})"
         if self.accuracy > self.accuracy_before or not self.accuracy_before:
             return f"{points(self.accuracy - self.accuracy_before)} points of accuracy {both}"
         return f"{percent(self.accuracy / self.accuracy_before)} of the accuracy {both}"
@@ -332,17 +338,17 @@ def _check_batches(small: Truncated, sample: Example, output: int) -> None:
 
 def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Example, feed: Feed | None) -> Cut:
     before, after = costs([net, small], timed.kwargs or timed.args)
-    n, accuracy, reference = 0, nan, nan
+    n, accuracy = 0, nan
+    reference = facts.reference(scan.readings) if facts.has(scan.readings, "probe") else facts.Reference(nan, own=True)
     if feed is not None and not isinstance(small.head, nn.Identity):
-        n, accuracy, reference = _measured(net, small, scan, feed)
+        n, accuracy, own = _measured(net, small, scan, feed)
+        reference = replace(reference, accuracy=own if reference.own else nan)
     elif isinstance(small.head, Reading) and not small.spec["note"]:
-        curve, own = scan.curve("probe").tolist(), scan.readings.select(measure="accuracy").rows
-        accuracy, reference = curve[place.index], own[0].value if own else nan
-        reference = reference if isfinite(reference) else curve[-1]
+        accuracy = float(scan.curve("probe")[place.index])
     return Cut(
         place,
         accuracy,
-        reference,
+        reference.accuracy,
         after.parameters,
         before.parameters,
         after.flops,
@@ -352,6 +358,7 @@ def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Exam
         timed.batch,
         SpeedUp.of(before, after),
         n,
+        reference.own,
         small.spec["note"],
     )
 

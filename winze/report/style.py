@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from winze.files import write_atomically
+
 if TYPE_CHECKING:
     import matplotlib.axes
     import matplotlib.colors
@@ -136,7 +138,7 @@ def legend(drawing: matplotlib.figure.Figure, columns: int = 4) -> None:
 
 def save(drawing: matplotlib.figure.Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure so that the same readings give the same bytes: a fixed hash salt, no date, no version."""
-    Path(path).write_bytes(rendered(drawing, Path(path).suffix.removeprefix(".")))
+    write_atomically(Path(path), rendered(drawing, Path(path).suffix.removeprefix(".")))
 
 
 def rendered(drawing: matplotlib.figure.Figure, kind: str = "svg") -> bytes:
