@@ -270,6 +270,8 @@ CUT = {
         CUT | {"left_out": "layers"},
         CUT | {"left_out": ["nowhere"]},
         CUT | {"left_out": [3]},
+        CUT | {"left_out": [""]},
+        CUT | {"left_out": ["layers", "layers.1"]},
         CUT | {"example": {"shape": 3}},
         CUT | {"most": 1 << 60},
         CUT | {"cut": {"place": 3}},

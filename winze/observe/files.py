@@ -20,7 +20,7 @@ from winze.networks.stored import is_file
 from winze.networks.weights import KEY, check_fit
 from winze.observe.export import to_onnx, to_pt2
 from winze.observe.features import Layout, check_pool
-from winze.observe.prefix import prefix_of
+from winze.observe.prefix import CutError, prefix_of
 from winze.observe.replay import alike
 from winze.observe.truncate import Cut, Reading, Truncated
 from winze.shape.capture.example import Example, accepted
@@ -223,7 +223,7 @@ def _rebuilt(told: dict[str, Any], net: nn.Module, shapes: Mapping[str, Any], so
     """The network cut again where it was, without running it; the head is as large as the file's."""
     try:
         body = prefix_of(net, told["place"], told["call"], told["left_out"], copy=False)
-    except AttributeError as error:
+    except (AttributeError, CutError) as error:
         raise NetworkError(f"{source} is not of {type(net).__name__}: {error}") from error
     head: nn.Module = nn.Identity()
     size = shapes.get("head.linear.weight", ())
