@@ -378,6 +378,46 @@ def test_a_sum_that_no_rule_can_take_over_is_listed_and_refused(body: Any) -> No
     assert [type(j.rule) for j in winze.junctions(net, example=batch())] == [Scaled, Scaled]
 
 
+def test_a_line_that_is_residual_only_in_some_runs_is_plain_in_the_others() -> None:
+    class Late(Base):
+        def forward(self, x: Tensor) -> Tensor:
+            for layer in (self.f[1], self.f[0]):
+                x = x + layer(x)
+            return x
+
+    net = Late().eval()
+    assert len(winze.junctions(net, example=batch())) == 1
+    winze.rewire(net, NoShortcut(), example=batch())
+    torch.testing.assert_close(net(batch()), net.f[0](batch() + torch.tanh(batch())))
+
+
+def test_terms_that_a_loop_adds_up_are_listed() -> None:
+    class Sums(Base):
+        def forward(self, x: Tensor) -> Tensor:
+            y = x
+            for layer in (self.f[0], self.f[2]):
+                y = y + layer(x)
+            return y
+
+    found = winze.junctions(nn.Sequential(Base(), Sums()), example=batch())
+    assert list(found.unread) == ["1"]
+
+
+def test_a_stream_that_is_copied_into_a_buffer_is_still_the_stream() -> None:
+    class Padded(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.block = Base()
+
+        def forward(self, x: Tensor) -> Tensor:
+            padded = x.new_zeros(len(x), WIDTH)
+            for i, row in enumerate(x):
+                padded[i, : len(row)].copy_(row)
+            return self.block(padded)
+
+    assert [j.kind for j in winze.junctions(Padded(), example=batch())] == ["identity"]
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")
 def test_a_scripted_block_with_a_sum_is_listed() -> None:
     net = nn.Sequential(Base(), torch.jit.trace(Base(), batch()))

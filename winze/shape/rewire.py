@@ -114,7 +114,8 @@ def _wire(found: Discovery, chosen: Chosen) -> None:
             site = found.sites[own[0]]
             assert site.anchored is not None
             spot = Spot(position, len(live.junctions), site.names, site.inner)
-            live.add(site.anchored, spot, {found.sites[j].key: j for j in own})  # type: ignore[misc]
+            runs: dict[Any, Any] = {**dict.fromkeys(site.others), **{found.sites[j].key: j for j in own}}
+            live.add(site.anchored, spot, runs)
         if live.junctions:
             live.install()
         _fast_paths(found.net, owner, plain=not live.junctions)

@@ -127,9 +127,9 @@ class Dataflow(TorchFunctionMode):
         changed = [(t, value) for t, value, version in before if _version(t) != version]
         known = {id(t) for t in tensors}
         fresh = [t for t in made if id(t) not in known or any(t is c for c, _ in changed)]
-        for tensor, _ in changed:
-            if not any(tensor is t for t in fresh):
-                fresh.append(tensor)
+        written = [t for t, _ in changed]
+        written += [t._base for t in written if t._base is not None and t._base in self._values]
+        fresh += [t for t in written if not any(t is f for f in fresh)]
         if fresh:
             inputs = [value for t, value, _ in before if t is not kwargs.get("out")]
             noted = self._note(_name(func), inputs, fresh, changed, args, kwargs)

@@ -102,12 +102,12 @@ class Live:
         self.owner = owner
         self.methods: dict[str, tuple[str, CodeType | None, str]] = {}
         self.spots: dict[str, list[Spot]] = {}
-        self.junctions: list[dict[Any, ForeignJunction]] = []
+        self.junctions: list[dict[Any, ForeignJunction | None]] = []
         self.originals: dict[str, Any] = {}
         self._forward: Any = None
 
-    def add(self, anchored: Anchor, spot: Spot, junctions: dict[Any, ForeignJunction]) -> None:
-        """Take over one more sum."""
+    def add(self, anchored: Anchor, spot: Spot, junctions: dict[Any, ForeignJunction | None]) -> None:
+        """Take over one more sum; None where it runs without being residual."""
         self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)
         self.spots.setdefault(anchored.name, []).append(spot)
         self.junctions.append(junctions)
@@ -115,7 +115,7 @@ class Live:
     @property
     def all_junctions(self) -> list[ForeignJunction]:
         """The junctions of every sum taken over."""
-        return [junction for found in self.junctions for junction in found.values()]
+        return [junction for found in self.junctions for junction in found.values() if junction is not None]
 
     def identities(self) -> dict[tuple[nn.Module, Any, Any], ForeignJunction]:
         """The junctions by module, position in the source, and key."""
@@ -124,17 +124,19 @@ class Live:
             (self.owner, spot.position, key): junction
             for spot in spots
             for key, junction in self.junctions[spot.number].items()
+            if junction is not None
         }
 
-    def at(self, number: int, key: Any) -> ForeignJunction:
-        """The junction of one run of a sum."""
-        found = self.junctions[number].get(key)
-        if found is None:
+    def at(self, number: int, key: Any) -> ForeignJunction | None:
+        """The junction of one run of a sum, None where that is a plain sum."""
+        found = self.junctions[number]
+        if key not in found:
             raise CaptureError(
                 f"a sum of {type(self.owner).__name__} runs at a depth that it did not run at when it was rewired "
                 f"({key!r}): rewire the network again"
             )
-        return found
+        junction = found[key]
+        return None if junction is None or type(junction.rule) is Standard else junction
 
     def install(self) -> None:
         """Put functions with joins in the place of the module's own."""
@@ -273,8 +275,8 @@ def join(
     me: nn.Module, number: int, key: Any, kind: str, terms: tuple[Any, ...], in_place: bool, named: tuple[Any, ...]
 ) -> Any:
     """What a residual sum has become: `terms[0] + terms[1]` by the rule of the junction there."""
-    junction: ForeignJunction = me.__dict__[LIVE].at(number, key)
-    if type(junction.rule) is Standard:
+    junction: ForeignJunction | None = me.__dict__[LIVE].at(number, key)
+    if junction is None:
         return (IN_PLACE if in_place else OPERATIONS)[kind](*terms)
     second = -1.0 if kind == "sub" else 1.0
     picked = tuple((named if inner else terms)[i] for inner, i in junction.order)
@@ -284,11 +286,11 @@ def join(
 
 def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
     """The same for a sum that is written as a call: `torch.add(x, f)`, `x.add_(f)`, `sum([x, f])`."""
-    junction: ForeignJunction = me.__dict__[LIVE].at(number, key)
+    junction: ForeignJunction | None = me.__dict__[LIVE].at(number, key)
     name = NAMED.get(function.__name__, function.__name__)
     if name == "sum":
         args = (list(args[0]), *args[1:])
-    if type(junction.rule) is Standard:
+    if junction is None:
         return function(*args, **kwargs)
     if name == "sum":
         terms = tuple(args[0])

@@ -133,7 +133,7 @@ class Reading:
         if len(set(terms)) != len(terms):
             return None
         candidates = []
-        for shortcut in terms[:1] if _name(node).startswith("addcmul") else terms:
+        for shortcut in terms[:1] if _name(node) in SIGNED else terms:  # of x - f(x), only x can be the shortcut
             others = [term for term in terms if term is not shortcut]
             stream = self._stream(shortcut, others)
             if stream is not None:

@@ -34,6 +34,7 @@ class Found:
     anchored: Anchor | None = None
     key: tuple[Any, ...] | None = None
     names: tuple[str, ...] = ()
+    others: tuple[tuple[Any, ...], ...] = ()
     inner: tuple[Position, ...] = ()
     order: tuple[tuple[bool, int], ...] = ((False, 0), (False, 1))
     reason: str = ""
@@ -183,7 +184,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             reading = Reading(graph, module)
     result.graphs.setdefault(module, graph)
     found = [_found(residual, call, members) for residual in reading.sums]
-    _tell_apart([f for f in found if not f.reason])
+    _tell_apart([f for f in found if not f.reason], graph)
     _check_source([f for f in found if not f.reason])
     result.sums.extend(found)
     for residual in reading.fused:
@@ -225,11 +226,13 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
         if holding is None or inner[holding].target != "add":
             raise SourceError("it adds up more terms than can be told apart")
         order.append((True, 2 * holding + operands(inner[holding]).index(term)))
-    positions = []
+    positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
         if site is None or site.code is not found.operation.site.code:  # type: ignore[union-attr]
             raise SourceError("its terms are added up in several functions")
+        if site.position in (found.position, *positions):
+            raise SourceError("its terms are added up in a loop")
         positions.append(site.position)
     return tuple(positions), tuple(order)
 
@@ -254,32 +257,45 @@ def _node_at(code: CodeType, position: Position) -> Any:
     return None
 
 
-def _tell_apart(found: list[Found]) -> None:
-    """Where one line of source makes several sums in one call, the names around it that tell them apart."""
+def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
+    """Where one line of source makes several sums in one call, the names around it that tell them apart.
+
+    Not all of them need be residual: those that are not are noted as `others`.
+    """
+    operations = [node.meta["operation"] for node in graph.nodes if "operation" in node.meta]
     groups: dict[Any, list[Found]] = {}
     for one in found:
-        assert one.anchored is not None
-        groups.setdefault((one.anchored.owner, one.position), []).append(one)
-    for group in groups.values():
-        if len(group) == 1:
+        groups.setdefault(_line(one.operation), []).append(one)
+    for line, group in groups.items():
+        runs = [operation for operation in operations if operation.site is not None and _line(operation) == line]
+        if len(runs) == 1:
             continue
-        frames = [_locals(one) for one in group]
-        names = [n for n in frames[0] if all(n in f for f in frames)]
-        alone = [n for n in names if len({_hashed(f[n]) for f in frames}) == len(frames)]
-        chosen = alone[:1] or names
-        keys = [tuple(f[n] for n in chosen) for f in frames]
-        if not chosen or len({tuple(map(_hashed, key)) for key in keys}) < len(keys):
+        around = {operation: _names_around(operation, group[0].anchored) for operation in runs}
+        shared = set.intersection(*(set(names) for names in around.values()))
+        names = [n for n in around[runs[0]] if n in shared]
+        alone = [n for n in names if len({_hashed(own[n]) for own in around.values()}) == len(runs)]
+        chosen = tuple(alone[:1] or names)
+        keys = {operation: tuple(own[n] for n in chosen) for operation, own in around.items()}
+        if not chosen or len({tuple(map(_hashed, key)) for key in keys.values()}) < len(runs):
             for one in group:
                 one.reason = "one line makes several sums that nothing around it tells apart"
             continue
-        for one, key in zip(group, keys, strict=True):
-            one.key, one.names = key, tuple(chosen)
+        residual = {one.operation for one in group}
+        others = tuple(key for operation, key in keys.items() if operation not in residual)
+        for one in group:
+            one.key, one.names, one.others = keys[one.operation], chosen, others
 
 
-def _locals(found: Found) -> dict[str, Any]:
-    assert found.anchored is not None
-    assert found.operation.site is not None
-    return next(names for code, names in found.operation.site.frames if code is found.anchored.code)
+def _line(operation: Operation) -> tuple[CodeType, Position]:
+    assert operation.site is not None
+    return operation.site.code, operation.site.position
+
+
+def _names_around(operation: Operation, anchored: Anchor | None) -> dict[str, Any]:
+    """The modules and plain values that the function of a sum has names for."""
+    assert anchored is not None
+    assert operation.site is not None
+    return next((names for code, names in operation.site.frames if code is anchored.code), {})
 
 
 def _hashed(value: Any) -> Any:
