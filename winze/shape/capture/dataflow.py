@@ -127,12 +127,15 @@ class Dataflow(TorchFunctionMode):
         changed = [(t, value) for t, value, version in before if _version(t) != version]
         known = {id(t) for t in tensors}
         fresh = [t for t in made if id(t) not in known or any(t is c for c, _ in changed)]
-        written = [t for t, _ in changed]
-        written += [t._base for t in written if t._base is not None and t._base in self._values]
-        fresh += [t for t in written if not any(t is f for f in fresh)]
+        fresh += [t for t, _ in changed if not any(t is f for f in fresh)]
+        wholes = [t._base for t, _ in changed if t._base is not None]  # what is written into a view is in the whole too
+        if _name(func) not in SUMS:
+            fresh += [t for t in wholes if not any(t is f for f in fresh)]
         if fresh:
             inputs = [value for t, value, _ in before if t is not kwargs.get("out")]
             noted = self._note(_name(func), inputs, fresh, changed, args, kwargs)
+            if noted.name in SUMS:
+                self._values.update(dict.fromkeys(wholes, self._values[changed[0][0]]))
             if noted.site is not None and changed:
                 noted.site.shared = held > _held_alone() or _is_viewed(changed[0][0])
         return result

@@ -84,6 +84,10 @@ class Reading:
                 found.append(residual)
         return found[::-1]
 
+    def of_two_terms(self, residual: Sum) -> Sum | None:
+        """The same sum with its operands as they are, where that is residual too."""
+        return self._residual(residual.node, tuple(operands(residual.node)))
+
     @cached_property
     def fused(self) -> list[Sum]:
         """Residual sums inside a larger operation (`lerp`, `addmm`, a stack that is summed up)."""

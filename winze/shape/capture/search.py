@@ -183,7 +183,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             graph = graph_of(call)
             reading = Reading(graph, module)
     result.graphs.setdefault(module, graph)
-    found = [_found(residual, call, members) for residual in reading.sums]
+    found = [_found(residual, call, members, reading) for residual in reading.sums]
     _tell_apart([f for f in found if not f.reason], graph)
     _check_source([f for f in found if not f.reason])
     result.sums.extend(found)
@@ -191,7 +191,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
         result.hidden.append(Found(residual, call, residual.node.meta["operation"]))
 
 
-def _found(residual: Sum, call: Call, members: set[nn.Module]) -> Found:
+def _found(residual: Sum, call: Call, members: set[nn.Module], reading: Reading) -> Found:
     operation: Operation = residual.node.meta["operation"]
     found = Found(residual, call, operation)
     try:
@@ -202,6 +202,9 @@ def _found(residual: Sum, call: Call, members: set[nn.Module]) -> Found:
         found.anchored = anchor(operation.site, members)
         found.inner, found.order = _terms(found, found.anchored)
     except SourceError as error:
+        simpler = reading.of_two_terms(residual) if len(residual.terms) > 2 else None
+        if simpler is not None:
+            return _found(simpler, call, members, reading)
         found.reason = str(error)
     return found
 
