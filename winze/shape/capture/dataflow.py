@@ -134,8 +134,8 @@ class Dataflow(TorchFunctionMode):
         if fresh:
             inputs = [value for t, value, _ in before if t is not kwargs.get("out")]
             noted = self._note(_name(func), inputs, fresh, changed, args, kwargs)
-            if noted.name in SUMS:
-                self._values.update(dict.fromkeys(wholes, self._values[changed[0][0]]))
+            for whole in wholes if noted.name in SUMS else ():
+                self._values[whole] = self._values[changed[0][0]]
             if noted.site is not None and changed:
                 noted.site.shared = held > _held_alone() or _is_viewed(changed[0][0])
         return result

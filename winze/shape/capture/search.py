@@ -203,7 +203,7 @@ def _found(residual: Sum, call: Call, members: set[nn.Module], reading: Reading)
         found.inner, found.order = _terms(found, found.anchored)
     except SourceError as error:
         simpler = reading.of_two_terms(residual) if len(residual.terms) > 2 else None
-        if simpler is not None:
+        if simpler is not None and len(simpler.terms) == 2:
             return _found(simpler, call, members, reading)
         found.reason = str(error)
     return found
