@@ -197,6 +197,15 @@ class Parallel(Base):
         return x + self.f[0](x) + self.f[2](x)
 
 
+def dropped_and_added(x: Tensor, residual: Tensor, p: float = 0.0, training: bool = False) -> Tensor:
+    return residual + F.dropout(x, p=p, training=training)
+
+
+class Function(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        return dropped_and_added(self.f(x), x, 0.1, training=self.training)
+
+
 class OnSelf(Base):
     def forward(self, x: Tensor) -> Tensor:
         self.held = x
@@ -207,7 +216,7 @@ KINDS = {
     kind.__name__: kind
     for kind in (
         *(Attribute, Buffer, CustomGradient, TensorHook, NoGradient, Coin, PythonCoin, Values, InPlace, Accumulated),
-        *(Aliased, Helper, Nested, Decorated, Loop, LayerDrop, Called, Summed, Subtracted, Parallel, OnSelf),
+        *(Aliased, Helper, Nested, Decorated, Loop, LayerDrop, Called, Summed, Subtracted, Parallel, OnSelf, Function),
     )
 }
 each = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS.keys())

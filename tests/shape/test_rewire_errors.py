@@ -58,7 +58,7 @@ class Elsewhere(nn.Module):
         self.conv = nn.Conv2d(C, C, 3, padding=1)
 
     def forward(self, x: Tensor) -> Tensor:
-        return added(x, self.conv(x))
+        return added(added(x, self.conv(x)), x.relu())
 
 
 def images(batch: int = 2) -> Tensor:

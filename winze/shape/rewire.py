@@ -113,7 +113,7 @@ def _wire(found: Discovery, chosen: Chosen) -> None:
                 continue
             site = found.sites[own[0]]
             assert site.anchored is not None
-            spot = Spot(position, len(live.junctions), site.names, site.inner)
+            spot = Spot(position, len(live.junctions), site.names, site.inner, site.anchored.via)
             runs: dict[Any, Any] = {**dict.fromkeys(site.others), **{found.sites[j].key: j for j in own}}
             live.add(site.anchored, spot, runs)
         if live.junctions:

@@ -242,7 +242,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
 
 def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
     """Whether it is written `sum([...])`, which adds all terms at one place."""
-    node = _node_at(anchored.code, found.position)
+    assert found.operation.site is not None
+    node = _node_at(found.operation.site.code if anchored.via else anchored.code, found.position)
     return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sum"
 
 
@@ -268,17 +269,25 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
     operations = [node.meta["operation"] for node in graph.nodes if "operation" in node.meta]
     groups: dict[Any, list[Found]] = {}
     for one in found:
-        groups.setdefault(_line(one.operation), []).append(one)
-    for line, group in groups.items():
-        runs = [operation for operation in operations if operation.site is not None and _line(operation) == line]
+        assert one.anchored is not None
+        groups.setdefault((one.anchored.owner, _line(one.operation)), []).append(one)
+    for (owner, line), group in groups.items():
+        anchored = group[0].anchored
+        assert anchored is not None
+        around = {
+            operation: own
+            for operation in operations
+            if operation.site is not None and _line(operation) == line
+            if (own := _names_around(operation, anchored)).get(anchored.me) is owner
+        }
+        runs = list(around)
         if len(runs) == 1:
             continue
-        around = {operation: _names_around(operation, group[0].anchored) for operation in runs}
         shared = set.intersection(*(set(names) for names in around.values()))
         names = [n for n in around[runs[0]] if n in shared]
-        alone = [n for n in names if len({_hashed(own[n]) for own in around.values()}) == len(runs)]
+        alone = [n for n in names if len({_hashed(each[n]) for each in around.values()}) == len(runs)]
         chosen = tuple(alone[:1] or names)
-        keys = {operation: tuple(own[n] for n in chosen) for operation, own in around.items()}
+        keys = {operation: tuple(each[n] for n in chosen) for operation, each in around.items()}
         if not chosen or len({tuple(map(_hashed, key)) for key in keys.values()}) < len(runs):
             for one in group:
                 one.reason = "one line makes several sums that nothing around it tells apart"
@@ -294,9 +303,8 @@ def _line(operation: Operation) -> tuple[CodeType, Position]:
     return operation.site.code, operation.site.position
 
 
-def _names_around(operation: Operation, anchored: Anchor | None) -> dict[str, Any]:
+def _names_around(operation: Operation, anchored: Anchor) -> dict[str, Any]:
     """The modules and plain values that the function of a sum has names for."""
-    assert anchored is not None
     assert operation.site is not None
     return next((names for code, names in operation.site.frames if code is anchored.code), {})
 
@@ -310,7 +318,10 @@ def _check_source(found: list[Found]) -> None:
     for one in found:
         assert one.anchored is not None
         try:
-            check(one.anchored, [Spot(one.position, 0, one.names, one.inner)])
+            assert one.operation.site is not None
+            if one.anchored.via is not None and one.names:
+                raise SourceError(f"{one.anchored.via} makes several sums")
+            check(one.anchored, [Spot(one.position, 0, one.names, one.inner)], one.operation.site)
         except SourceError as error:
             one.reason = str(error)
 

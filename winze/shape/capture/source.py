@@ -13,7 +13,7 @@ import functools
 import hashlib
 import linecache
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch import nn
 
 from winze.shape.capture.dataflow import Position, Site
 
-JOIN, CALL = "__winze_join__", "__winze_call__"
+JOIN, CALL, OTHER = "__winze_join__", "__winze_call__", "__winze_me__"
 OPERATORS = {ast.Add: "add", ast.Sub: "sub"}
 Spans = tuple[int, ...]
 
@@ -35,54 +35,63 @@ class Anchor:
     """A function of a module that holds a sum: where it hangs, and under which name it knows the module.
 
     `name` is the attribute by which the module reaches the function, be it its own, its class's or inside a wrapper.
+    `via`: the sum itself stands in a function that this one calls by a global name.
     """
 
     owner: nn.Module
     name: str
     me: str
     code: CodeType
+    via: str | None = None
 
 
 @dataclass(frozen=True)
 class Spot:
     """One sum in a function: its position, its number among the module's sums, and the names that tell its runs apart.
 
-    `inner` are the positions of sums whose operands are terms of this one.
+    `inner` are the positions of sums whose operands are terms of this one. `via` names the function that it stands in,
+    where that is not the module's own.
     """
 
     position: Position
     number: int
     names: tuple[str, ...] = ()
     inner: tuple[Position, ...] = ()
+    via: str | None = None
 
 
 def anchor(site: Site, members: set[nn.Module]) -> Anchor:
     """The function through which a module of the network reaches a sum."""
     if None in site.position:
         raise SourceError("its instructions have no positions in a source")
-    for code, names in site.frames:
+    called = site.frames[0][0] if site.frames else None
+    for depth, (code, names) in enumerate(site.frames):
         parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         for me in parameters:
             owner = names.get(me)
-            if isinstance(owner, nn.Module) and owner in members and _holds(code, site.code):
-                name = _attribute(owner, code)
-                if name is not None:
-                    return Anchor(owner, name, me, code)
+            if not (isinstance(owner, nn.Module) and owner in members):
+                continue
+            name = _attribute(owner, code)
+            if name is None:
                 raise SourceError(f"{code.co_name} is not reached through an attribute of {type(owner).__name__}")
+            if _holds(code, site.code):
+                return Anchor(owner, name, me, code)
+            if depth == 1 and called is site.code and called.co_name in code.co_names:
+                return Anchor(owner, name, me, code, via=called.co_name)
     raise SourceError(f"the sum is made in {site.code.co_name}, which is no method of a module")
 
 
-def rebuilt(function: Any, code: CodeType, replace: Callable[[FunctionType], FunctionType]) -> Any:
+def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], FunctionType]) -> Any:
     """`function` with the part that runs `code` replaced: itself, or what it wraps in a closure or a partial."""
     if isinstance(function, MethodType):
-        return MethodType(rebuilt(function.__func__, code, replace), function.__self__)
+        return MethodType(rebuilt(function.__func__, code, made_anew), function.__self__)
     if isinstance(function, functools.partial):
-        return functools.partial(rebuilt(function.func, code, replace), *function.args, **function.keywords)
+        return functools.partial(rebuilt(function.func, code, made_anew), *function.args, **function.keywords)
     assert isinstance(function, FunctionType)
     if function.__code__ is code:
-        return replace(function)
+        return made_anew(function)
     cells = tuple(
-        CellType(rebuilt(cell.cell_contents, code, replace)) if _wraps_cell(cell, code) else cell
+        CellType(rebuilt(cell.cell_contents, code, made_anew)) if _wraps_cell(cell, code) else cell
         for cell in function.__closure__ or ()
     )
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
@@ -93,8 +102,29 @@ def rebuilt(function: Any, code: CodeType, replace: Callable[[FunctionType], Fun
 
 def joined(function: FunctionType, spots: list[Spot], me: str, join: Any, call: Any) -> FunctionType:
     """The same function, with each sum handed to `join(module, number, key, operator, terms, in place)`."""
-    edited = _Joins(spots, me).edit(copy.deepcopy(definition_of(function.__code__)))
     names = {JOIN: join, CALL: call}
+    vias = {spot.via for spot in spots if spot.via is not None}
+    for via in vias:
+        called = function.__globals__[via]
+        own = [replace(spot, via=None) for spot in spots if spot.via == via]
+        names[f"__winze_{via}__"] = _compile(called, own, OTHER, names, first=OTHER)
+    return _compile(function, [spot for spot in spots if spot.via is None], me, names, vias=vias)
+
+
+def _compile(
+    function: FunctionType,
+    spots: list[Spot],
+    me: str,
+    names: dict[str, Any],
+    *,
+    first: str | None = None,
+    vias: set[str] | frozenset[str] = frozenset(),
+) -> FunctionType:
+    """A function with joins; `first` is put before its arguments, and calls of `vias` get the module as well."""
+    edited = _Joins(spots, me, vias).edit(copy.deepcopy(definition_of(function.__code__)))
+    if first is not None:
+        (edited.args.posonlyargs or edited.args.args).insert(0, ast.arg(first))
+    names = dict(names)
     free = function.__code__.co_freevars
     code = _compiled(edited, function, (*free, *names))
     cells = dict(zip(free, function.__closure__ or (), strict=True))
@@ -112,9 +142,34 @@ def joined(function: FunctionType, spots: list[Spot], me: str, join: Any, call: 
     return made
 
 
-def check(anchored: Anchor, spots: list[Spot]) -> None:
+def check(anchored: Anchor, spots: list[Spot], site: Site) -> None:
     """Raise where a sum is written in a way that cannot be handed to a rule."""
-    _Joins(spots, anchored.me).edit(copy.deepcopy(definition_of(anchored.code)))
+    _Joins(spots, anchored.me).edit(copy.deepcopy(definition_of(site.code if anchored.via else anchored.code)))
+    if anchored.via is None:
+        return
+    calls = [n for n in ast.walk(definition_of(anchored.code)) if isinstance(n, ast.Call) and _is_name(n, anchored.via)]
+    globe = _globals_of(anchored)
+    found = globe.get(anchored.via)
+    if len(calls) != 1 or not isinstance(found, FunctionType) or found.__code__ is not site.code or found.__closure__:
+        raise SourceError(f"the sum is made in {anchored.via}, which is no method of a module")
+
+
+def _is_name(node: ast.Call, name: str) -> bool:
+    return isinstance(node.func, ast.Name) and node.func.id == name
+
+
+def _globals_of(anchored: Anchor) -> dict[str, Any]:
+    """The globals of the function that an anchor is in."""
+    own = vars(anchored.owner).get(anchored.name)
+    found = own if own is not None else getattr(type(anchored.owner), anchored.name)
+    made: list[FunctionType] = []
+
+    def note(function: FunctionType) -> FunctionType:
+        made.append(function)
+        return function
+
+    rebuilt(found, anchored.code, note)
+    return made[0].__globals__
 
 
 @functools.lru_cache(maxsize=512)
@@ -167,7 +222,8 @@ def _at(node: ast.AST) -> Position:
 class _Joins(ast.NodeTransformer):
     """Puts a call of `join` in the place of each sum; a sum whose operands another one needs gives them names."""
 
-    def __init__(self, spots: list[Spot], me: str) -> None:
+    def __init__(self, spots: list[Spot], me: str, vias: set[str] | frozenset[str] = frozenset()) -> None:
+        self.vias = vias
         self.spots = {spot.position: spot for spot in spots}
         self.me = me
         self.inner = {position: number for number, position in enumerate(p for s in spots for p in s.inner)}
@@ -203,6 +259,11 @@ class _Joins(ast.NodeTransformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         at = _at(node)
+        if any(_is_name(node, via) for via in self.vias):
+            node = self.generic_visit(node)  # type: ignore[assignment]
+            function = ast.Name(f"__winze_{node.func.id}__", ast.Load())  # type: ignore[attr-defined]
+            given = [ast.Name(self.me, ast.Load()), *node.args]
+            return ast.copy_location(ast.Call(function, given, node.keywords), node)
         if at not in self.spots and at not in self.inner:
             return self.generic_visit(node)  # type: ignore[return-value]
         plain = not any(isinstance(a, ast.Starred) for a in node.args) and all(k.arg for k in node.keywords)
