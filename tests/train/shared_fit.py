@@ -48,7 +48,7 @@ def train(name):
     if name == "staged":
         for module in made.modules():
             if isinstance(module, Junction):
-                module.rule = ResidualDropPath(0.4)
+                module.rule = ResidualDropPath(0.4, mask="batch")  # one mask for all processes
         alternation = Alternation(made, rows=16, seed=3)
     hardware = Hardware(accelerator="cpu", threads=1, step="plain")
     training = STAGED if name == "staged" else PLAIN
