@@ -1,6 +1,6 @@
-"""What a captured junction costs: forward + backward under Scaled(1, 1) against the untouched network.
+"""What a rewired junction costs: forward + backward under Scaled(1, 1) against the untouched network.
 
-Goal: at most 1.05x on CPU and GPU, and capture below 2 s for resnet50 and vit_b_16 on 2 cores.
+Goal: at most 1.02x on CPU and GPU, and capture below 2 s for resnet50 and vit_b_16 on 2 cores.
 
     python benchmarks/junctions.py [--device cuda] [--pairs 12] [--networks resnet50 vit_b_16] [--out results]
 """
