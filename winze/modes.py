@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 Undo = Callable[[], None]
 Modes = list[tuple[nn.Module, bool]]
+DEEP = 2  # objects in objects; further away, they are not the network's
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
@@ -129,16 +130,18 @@ def _attributes(module: nn.Module) -> list[Undo]:
     return [undo, *inside]
 
 
-def _contents(value: Any, seen: set[int]) -> list[Undo]:
-    """Put back what tensors and plain containers hold."""
-    if id(value) in seen or not isinstance(value, Tensor | tuple | list | dict | set | deque):
+def _contents(value: Any, seen: set[int], depth: int = 0) -> list[Undo]:
+    """Put back what tensors, plain containers and objects that a module holds have in them."""
+    if id(value) in seen:
         return []
+    if not isinstance(value, Tensor | tuple | list | dict | set | deque):
+        return _object(value, seen, depth) if depth < DEEP and _is_plain_object(value) else []
     seen.add(id(value))
     if isinstance(value, Tensor):
         return _values([value])
     before = value.copy() if isinstance(value, set) else dict(value) if isinstance(value, dict) else list(value)
     held = before.values() if isinstance(before, dict) else before
-    inside = [undo for each in held for undo in _contents(each, seen)]
+    inside = [undo for each in held for undo in _contents(each, seen, depth)]
     if isinstance(value, tuple):
         return inside
     fill: Callable[[Any], None] = value.update if isinstance(value, dict | set) else value.extend
@@ -149,6 +152,33 @@ def _contents(value: Any, seen: set[int]) -> list[Undo]:
             fill(before)
 
     return [undo, *inside]
+
+
+def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
+    """Put the attributes of an object back, and what they hold."""
+    seen.add(id(value))
+    own = vars(value)
+    before = dict(own)
+
+    def undo() -> None:
+        if _identities(own) != _identities(before):
+            own.clear()
+            own.update(before)
+
+    return [undo, *(each for held in before.values() for each in _contents(held, seen, depth + 1))]
+
+
+def _is_plain_object(value: Any) -> bool:
+    """An instance of somebody's own class: no module, no part of a library that keeps state of its own."""
+    library = type(value).__module__.partition(".")[0] in (
+        "builtins",
+        "torch",
+        "numpy",
+        "functools",
+        "types",
+        "logging",
+    )
+    return not library and not isinstance(value, nn.Module | type) and type(getattr(value, "__dict__", None)) is dict
 
 
 def _identities(value: Any) -> list[Any] | set[int]:

@@ -3,6 +3,7 @@
 import copy
 import io
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import timm
 import torch
 import torchvision
 from torch import Tensor, nn
+from torchvision.models.resnet import BasicBlock
 
 import winze
 from winze import DecayedIdentity, NoShortcut, Scaled, Standard
@@ -83,11 +85,13 @@ NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "tiny": Tiny,
     "encoder": encoder,
     "post_norm": PostNorm,
-    "resnet18": lambda: torchvision.models.resnet18(num_classes=3),
+    "resnet18": lambda: torchvision.models.ResNet(BasicBlock, [1, 2, 1, 1], num_classes=3),
     "vit_tiny": lambda: timm.create_model(
-        "vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, proj_drop_rate=0.1
+        "vit_tiny_patch16_224", img_size=32, patch_size=8, depth=2, embed_dim=48, proj_drop_rate=0.1
     ),
-    "convnext_atto": lambda: timm.create_model("convnext_atto", depths=(1, 1, 2, 1), num_classes=3, drop_path_rate=0.1),
+    "convnext_atto": lambda: timm.create_model(
+        "convnext_atto", depths=(1, 1, 2, 1), dims=(8, 16, 32, 64), num_classes=3, drop_path_rate=0.1
+    ),
     "swin_tiny": lambda: timm.create_model(
         "swin_tiny_patch4_window7_224", img_size=32, window_size=4, depths=(2, 2), num_heads=(2, 4), embed_dim=16
     ),
@@ -104,7 +108,13 @@ def photos(batch: int = 2, side: int = 32) -> Tensor:
 
 
 def pair(name: str) -> tuple[nn.Module, nn.Module]:
-    """A network as it was, and a copy of it with its captured path at work."""
+    """A network as it was, and a copy of it with rules at its sums."""
+    untouched, rewired = made(name)
+    return copy.deepcopy(untouched), copy.deepcopy(rewired)
+
+
+@cache
+def made(name: str) -> tuple[nn.Module, nn.Module]:
     untouched = NETWORKS[name]()
     return untouched, winze.rewire(copy.deepcopy(untouched), Scaled(1.0, 1.0), example=photos())
 
@@ -143,7 +153,8 @@ def test_the_captured_path_is_really_at_work(name: str) -> None:
 @each
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
 def test_outputs_gradients_and_buffers_are_bit_identical(name: str, training: bool) -> None:
-    untouched, net = pair(name)
+    untouched = NETWORKS[name]()
+    net = winze.rewire(copy.deepcopy(untouched), Scaled(1.0, 1.0), example=photos())
     x = photos(3)
     check_equal(outcome(untouched.train(training), x), outcome(net.train(training), x))
 

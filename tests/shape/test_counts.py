@@ -36,7 +36,7 @@ FAST = {
     "transformers": """
     BertModel ViTModel GPT2Model LlamaModel GPTNeoXModel DistilBertModel SwinModel ResNetModel T5Model
     GPTNeoModel MPNetModel XLNetModel GPTJModel MambaModel MixtralModel DebertaModel WhisperModel SegformerModel
-    CLIPVisionModel Wav2Vec2Model
+    CLIPVisionModel Wav2Vec2Model FalconModel MobileBertModel
     """,
 }
 SLOW = {

@@ -1,7 +1,7 @@
 """Changes a network: junctions, the rules at them, and what steers the rules."""
 
 from winze.shape.alternation import Alternation
-from winze.shape.capture.live import CaptureError
+from winze.shape.capture.definition import CaptureError
 from winze.shape.find import junctions
 from winze.shape.junction import Junction
 from winze.shape.rewire import rewire

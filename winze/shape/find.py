@@ -12,7 +12,7 @@ from winze.depth import Place
 from winze.shape.capture.example import Example, accepted
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream
-from winze.shape.capture.search import Found, Identity, Search, search
+from winze.shape.capture.search import Found, Identity, Search, entangled, search
 from winze.shape.junction import Junction, describe
 
 
@@ -38,13 +38,15 @@ class Junctions(list[Junction]):
 class Discovery:
     """All junctions of a network in execution order, and what one run in each mode showed.
 
-    `sites` has the sum of each junction, in eval mode where it runs there; `trained` those that ran in train mode.
+    `sites` has the sum of each junction, in eval mode where it runs there; `also` the one that stands at another place
+    in train mode; `trained` those that ran in train mode.
     """
 
     net: nn.Module
     example: Example
     junctions: Junctions
     sites: dict[Junction, Found]
+    also: dict[Junction, Found]
     trained: dict[Junction, Found]
     evaluating: Search
     training: Search | None
@@ -80,10 +82,15 @@ def wired(net: nn.Module) -> list[Junction]:
 def discover(net: nn.Module, given: Any = None) -> Discovery:
     """Run the network in both modes, each with its own batch size, and put its junctions in execution order."""
     example, evaluating = accepted(net, given, lambda example: (example, search(net, example, training=False)))
+    larger = example.with_batch(example.batch + 1)
     try:
-        training: Search | None = search(net, example.with_batch(example.batch + 1), training=True)
+        training: Search | None = search(net, larger, training=True)
     except Exception:
         training = None
+    apart = entangled(evaluating, *([training] if training else []))
+    if apart:
+        evaluating = search(net, example, False, apart)
+        training = search(net, larger, True, apart) if training else None
     names = {module: name for name, module in net.named_modules()}
     wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
     entries: list[tuple[float, Junction, str]] = []
@@ -93,7 +100,9 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
         entries.append((began, junction, names[junction]))
         shapes[junction] = shape
     unread: dict[str, str] = {}
-    merged = _merged(evaluating, training)
+    twins = _twins(evaluating, training)
+    also: dict[Junction, Found] = {}
+    merged = [(tick, one) for tick, one in _merged(evaluating, training) if one not in twins.values()]
     in_holder: dict[nn.Module, int] = {}
     for _, one in merged:
         in_holder[one.holder] = in_holder.get(one.holder, 0) + 1
@@ -104,19 +113,23 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
         if one.reason:
             unread[name] = f"{_where(one)}: {one.reason}"
             continue
-        junction = wired_ones.get(one.identity) or _foreign(one, number)
+        other = twins.get(one)
+        known = wired_ones.get(one.identity) or (wired_ones.get(other.identity) if other else None)
+        junction = known or _foreign(one, number)
         sites[junction] = one
+        if other is not None:
+            also[junction] = other
         shapes[junction] = one.sum.node.meta["shape"]
         entries.append((tick, junction, name))
     for one in (*evaluating.hidden, *(training.hidden if training else ())):
         unread.setdefault(names.get(one.holder, ""), f"{_where(one)}: it is part of a {one.operation.name}")
     for module in evaluating.scripted:
         unread.setdefault(names[module], f"{type(module).__name__}: TorchScript does not show its sums")
-    by_identity = {site.identity: junction for junction, site in sites.items()}
+    by_identity = {site.identity: junction for junction, site in (*sites.items(), *also.items())}
     trained = {by_identity[one.identity]: one for one in reversed(training.sums if training else []) if not one.reason}
     entries.sort(key=lambda entry: entry[0])
     found_all = _numbered([(j, name) for _, j, name in entries], unread)
-    return Discovery(net, example, found_all, sites, trained, evaluating, training, shapes)
+    return Discovery(net, example, found_all, sites, also, trained, evaluating, training, shapes)
 
 
 def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Found]]:
@@ -144,6 +157,28 @@ def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Fo
     return sorted(merged, key=lambda entry: entry[0])
 
 
+def _twins(evaluating: Search, training: Search | None) -> dict[Found, Found]:
+    """Sums of eval mode with those that train mode has in their stead: `x + drop(f(x)) if training else x + f(x)`."""
+    sums = {
+        mode: [one for one in found.sums if not one.reason]
+        for mode, found in enumerate((evaluating, training))
+        if found
+    }
+    known = {mode: {one.identity for one in found} for mode, found in sums.items()}
+    pairs: dict[Found, Found] = {}
+    for holder in {one.holder for one in sums[0]} if training else ():
+        alone = [
+            {o.identity: o for o in reversed(sums[mode]) if o.holder is holder and o.identity not in known[1 - mode]}
+            for mode in (0, 1)
+        ]
+        here, there = (sorted(found.values(), key=lambda one: one.operation.tick) for found in alone)
+        if len(here) == len(there) and all(
+            set(branch_modules(a)) & set(branch_modules(b)) for a, b in zip(here, there, strict=True)
+        ):
+            pairs.update(zip(here, there, strict=True))
+    return pairs
+
+
 def _where(one: Found) -> str:
     return f"{type(one.holder).__name__} at {one.operation.site or 'a place without source'}"
 
@@ -151,10 +186,6 @@ def _where(one: Found) -> str:
 def _foreign(one: Found, number: int) -> ForeignJunction:
     junction = ForeignJunction(one.holder, one.sum.kind, describe(branch_modules(one)))
     junction.gate_name = "highway" if number == 0 else f"highway_{number}"
-    junction.order = one.order
-    junction.shortcut_term = one.sum.terms.index(one.sum.shortcut)
-    junction.shared = one.operation.site is not None and one.operation.site.shared
-    junction.overwritten = one.overwritten
     modules = [m for module in branch_modules(one) for m in module.modules()]
     loose = [n.meta["value"].path for n in _branch(one) if n.op == "get_attr" and n.meta.get("parameter")]
     junction.slots = [

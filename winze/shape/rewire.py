@@ -6,7 +6,9 @@ import difflib
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from types import CodeType
 from typing import Any
 
 import torch
@@ -15,11 +17,11 @@ from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
 from winze.depth import Place
-from winze.shape.capture.live import CaptureError, ForeignJunction, Live, live_of
+from winze.shape.capture.definition import CaptureError, Position, codes_in
+from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program
 from winze.shape.capture.samples import find_mixing, find_samples
 from winze.shape.capture.search import Found
-from winze.shape.capture.source import Spot
 from winze.shape.capture.survey import survey
 from winze.shape.find import Discovery, branch_modules, discover
 from winze.shape.junction import Junction
@@ -98,27 +100,35 @@ def _masks_samples(rule: Rule) -> bool:
 
 def _wire(found: Discovery, chosen: Chosen) -> None:
     """Give every module with a chosen sum functions in which its sums are joins; none where all rules are plain."""
-    owners: dict[nn.Module, dict[Any, list[Junction]]] = {}
-    touched = {_owner(found.sites[j]) for j in chosen if j in found.sites}
-    for junction, site in found.sites.items():
+    owners: dict[nn.Module, dict[Any, list[tuple[Junction, Found]]]] = {}
+    written = [*found.sites.items(), *found.also.items()]
+    touched = {_owner(site) for junction, site in written if junction in chosen}
+    for junction, site in written:
         if _owner(site) in touched:
-            owners.setdefault(_owner(site), {}).setdefault(site.position, []).append(junction)
+            owners.setdefault(_owner(site), {}).setdefault(site.spot.path, []).append((junction, site))
     for owner, positions in owners.items():
         old = live_of(owner)
         if old is not None:
             old.remove()
         live = Live(owner)
-        for position, own in positions.items():
-            if all(type(j.rule) is Standard for j in own):
+        for own in positions.values():
+            if all(type(j.rule) is Standard for j, _ in own):
                 continue
-            site = found.sites[own[0]]
+            site = own[0][1]
             assert site.anchored is not None
-            spot = Spot(position, len(live.junctions), site.names, site.inner, site.anchored.via)
-            runs: dict[Any, Any] = {**dict.fromkeys(site.others), **{found.sites[j].key: j for j in own}}
-            live.add(site.anchored, spot, runs)
+            spot = replace(site.spot, number=len(live.junctions))
+            runs: dict[Any, Any] = {**dict.fromkeys(site.others), **{each.key: (j, each.form) for j, each in own}}
+            live.add(site.anchored, spot, runs, _seen(found, site.anchored.code))
         if live.junctions:
             live.install()
         _fast_paths(found.net, owner, plain=not live.junctions)
+
+
+def _seen(found: Discovery, code: CodeType) -> frozenset[Position]:
+    """Where a function made sums in either mode."""
+    inside = set(codes_in(code))
+    ran = (*found.evaluating.seen, *(found.training.seen if found.training else ()))
+    return frozenset(position for one, position in ran if one in inside)
 
 
 def _owner(site: Found) -> nn.Module:

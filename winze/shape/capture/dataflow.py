@@ -14,19 +14,19 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
+from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-Position = tuple[int | None, int | None, int | None, int | None]
-INSIDE_TORCH = ("torch/overrides.py", "torch/_tensor.py")
-TELLING = (nn.Module, int, str)
+from winze.shape.capture.blends import BLENDS
+from winze.shape.capture.site import Site, site_here
+
 SUMS = {"add", "add_", "sub", "sub_", "rsub", "addcmul", "addcmul_"}
-FUSED = {"lerp", "lerp_", "addmm", "addmm_", "addbmm", "baddbmm", "addcdiv", "stack", "addmv", "addr"}
 
 _lock = threading.RLock()
 _state = threading.local()
@@ -41,23 +41,6 @@ class Value:
     made_by: Operation | None = None
     parameter: bool = False
     path: str | None = None
-
-
-@dataclass(eq=False)
-class Site:
-    """Where an operation stands in somebody's source, with the modules and plain values around it when it ran.
-
-    `frames` are the calls from the operation outwards to the forward of the module that was running. `shared`: it
-    writes into a tensor that something else refers to as well.
-    """
-
-    code: CodeType
-    position: Position
-    frames: list[tuple[CodeType, dict[str, Any]]]
-    shared: bool = False
-
-    def __str__(self) -> str:
-        return f"{self.code.co_filename}:{self.position[0]}"
 
 
 @dataclass(eq=False)
@@ -135,10 +118,20 @@ class Dataflow(TorchFunctionMode):
             inputs = [value for t, value, _ in before if t is not kwargs.get("out")]
             noted = self._note(_name(func), inputs, fresh, changed, args, kwargs)
             for whole in wholes if noted.name in SUMS else ():
-                self._values[whole] = self._values[changed[0][0]]
+                self._spread(changed[0][0], whole)
             if noted.site is not None and changed:
                 noted.site.shared = held > _held_alone() or _is_viewed(changed[0][0])
         return result
+
+    def _spread(self, part: Tensor, whole: Tensor) -> None:
+        """A sum written into a view: what it is a view of has become the sum, or has it in some of its items."""
+        before, now = self.value(whole), self._values[part]
+        if part.shape == whole.shape:
+            self._values[whole] = now
+        elif part.numel() == whole.numel():
+            self._note("view", [now], [whole], [], (), {})
+        else:
+            self._note("setitem", [before, now], [whole], [], (), {})
 
     def value(self, tensor: Tensor) -> Value:
         """What is known of a tensor; one that nobody made before our eyes is a constant, or a view of what is known."""
@@ -148,6 +141,8 @@ class Dataflow(TorchFunctionMode):
         base = tensor._base
         if base is not None and base in self._values:
             found = self._values[base]
+        elif self._running and is_functorch_wrapped_tensor(tensor):  # inside vmap: one sample of what is outside
+            return self._note("view", [self.value(get_unwrapped(tensor))], [tensor], [], (), {}).outputs[0]
         else:
             path = self._paths.get(id(tensor))
             found = Value(tuple(tensor.shape), parameter=isinstance(tensor, nn.Parameter), path=path)
@@ -163,7 +158,9 @@ class Dataflow(TorchFunctionMode):
         args: Any,
         kw: Any,
     ) -> Operation:
-        scalars = {key: value for key, value in kw.items() if key in ("alpha", "value", "out")}
+        scalars = {key: value for key, value in kw.items() if key in ("alpha", "value", "out", "accumulate")}
+        if name in ("index_put", "index_put_") and len(args) > 3:
+            scalars["accumulate"] = args[3]
         operation = Operation(name, self._running[-1], inputs, [], next(self._ticks), scalars)
         operation.overwrites = [value for _, value in changed]
         shaped = name.startswith("new_") or name.endswith("_like")
@@ -172,23 +169,10 @@ class Dataflow(TorchFunctionMode):
             value = Value(tuple(tensor.shape), carries, operation)
             operation.outputs.append(value)
             self._values[tensor] = value
-        if (name in SUMS and len(tensors_in(args)) > 1) or name in FUSED:
-            operation.site = self._site()
+        if (name in SUMS and len(inputs) > 1) or name in BLENDS:
+            operation.site = site_here(_is_ours)
         self._running[-1].items.append(operation)
         return operation
-
-    def _site(self) -> Site | None:
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and (_is_ours(frame) or frame.f_code.co_filename.endswith(INSIDE_TORCH)):
-            frame = frame.f_back
-        if frame is None:
-            return None
-        code, position = frame.f_code, _position(frame)
-        frames = []
-        while frame is not None and not _is_ours(frame):
-            frames.append((frame.f_code, {n: v for n, v in frame.f_locals.items() if isinstance(v, TELLING)}))
-            frame = frame.f_back
-        return Site(code, position, frames)
 
     def call(self, module: nn.Module, args: Any, kwargs: Any) -> Any:
         """Run a module, and note that it ran."""
@@ -219,7 +203,9 @@ class Dataflow(TorchFunctionMode):
         result = original(*args, **kwargs)
         hidden = [t for t in tensors_in(result) if t not in self._values]
         if self._running and hidden:
-            self._note("opaque", given, hidden, [], (), {})
+            tensors = tensors_in((args, kwargs))
+            blends = len(hidden) == 1 and _is_blend(hidden[0], [t for t in tensors if t.shape == hidden[0].shape])
+            self._note("blend" if blends else "opaque", given, hidden, [], (), {})
         return result
 
 
@@ -391,8 +377,15 @@ def _version(tensor: Tensor) -> int:
     return -1 if tensor.is_inference() else tensor._version
 
 
-def _position(frame: FrameType) -> Position:
-    return next(itertools.islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
+def _is_blend(made: Tensor, given: list[Tensor]) -> bool:
+    """Whether a tensor is a weighted sum of at least two others, as far as their numbers tell."""
+    if len(given) < 2 or made.numel() < 4 * len(given) or not all(t.is_floating_point() for t in (made, *given)):
+        return False
+    columns = torch.stack([t.detach().flatten()[:4096].double().cpu() for t in given], 1)
+    target = made.detach().flatten()[:4096].double().cpu()
+    factors = torch.linalg.lstsq(columns, target[:, None], driver="gelsd").solution[:, 0]
+    close = torch.allclose(columns @ factors, target, rtol=1e-4, atol=1e-5 * float(target.abs().max()))
+    return close and int((factors.abs() > 1e-3).sum()) > 1
 
 
 def _is_ours(frame: FrameType) -> bool:

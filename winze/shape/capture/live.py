@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import operator
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
@@ -13,7 +15,8 @@ from torch._compile import _disable_dynamo
 
 from winze.depth import Place
 from winze.shape.branch import Computed
-from winze.shape.capture.source import Anchor, SourceError, Spot, fingerprint, joined, rebuilt
+from winze.shape.capture.definition import CaptureError, SourceError, fingerprint
+from winze.shape.capture.source import Anchor, Positions, Spot, joined, rebuilt
 from winze.shape.junction import Junction, Moment
 from winze.shape.rule import Rule
 from winze.shape.rules.standard import Standard
@@ -25,17 +28,25 @@ NAMED = {"iadd": "add_", "isub": "sub_", "subtract": "sub", "subtract_": "sub_"}
 CALLS = {"add", "add_", "sub", "sub_", "subtract", "subtract_", "addcmul", "addcmul_", "iadd", "isub", "sum"}
 
 
-class CaptureError(RuntimeError):
-    """A network, or one module of it, whose residual sums winze cannot read or hand to a rule."""
+@dataclass(frozen=True)
+class Form:
+    """How a sum is written at one place: `order` says which of its operands are terms, `shortcut` which term is that.
+
+    `shared`: the sum is written into a tensor that something else refers to; `overwritten`: its result is changed in
+    place later on.
+    """
+
+    order: tuple[tuple[bool, int], ...]
+    shortcut: int
+    shared: bool = False
+    overwritten: bool = False
 
 
 class ForeignJunction(Junction):
     """A junction inside a forward that somebody else wrote.
 
-    `holder` is the module whose forward makes the sum. `order` says which operands of the sum are its terms, and
-    `shortcut_term` which of the terms is the shortcut. `shared`: the sum is written into a tensor that somebody else
-    looks at too; `overwritten`: its result is changed in place later on. Samples lie along `axis` of the stream, with
-    `scale` rows each; no scale: the rows are no samples.
+    `holder` is the module whose forward makes the sum. Samples lie along `axis` of the stream, with `scale` rows each;
+    no scale: the rows are no samples.
     """
 
     def __init__(self, holder: nn.Module, kind: str, holds: str) -> None:
@@ -48,9 +59,7 @@ class ForeignJunction(Junction):
         self.rule: Rule = Standard()
         self.moment = Moment()
         self.number, self.gate_name = 0, "highway"
-        self.order: tuple[tuple[bool, int], ...] = ()
-        self.shortcut_term, self.axis, self.scale = 0, 0, 1
-        self.shared = self.overwritten = False
+        self.axis, self.scale = 0, 1
         self.apart, self.gated = True, False
         self.slots: list[tuple[nn.Module, str]] = []
 
@@ -65,31 +74,36 @@ class ForeignJunction(Junction):
     def forward(self, *args: Any, **kwargs: Any) -> Tensor:
         raise RuntimeError(f"junction {self.place.name!r} is part of its network's forward and is not called itself")
 
-    def add_up(self, terms: tuple[Tensor, ...], signs: tuple[float, ...], target: Tensor | None) -> Tensor:
-        """The sum of the terms by this junction's rule, written into `target` where others look at that."""
-        shortcut = _signed(terms[self.shortcut_term], signs[self.shortcut_term])
-        rest = [_signed(t, s) for i, (t, s) in enumerate(zip(terms, signs, strict=True)) if i != self.shortcut_term]
+    def add_up(
+        self, form: Form, terms: tuple[Tensor, ...], signs: tuple[float, ...], target: Tensor | None = None
+    ) -> Tensor:
+        """The sum of the terms by this junction's rule, written into `target`, one of the terms, where there is one."""
+        if target is not None:
+            terms = tuple(term.clone() if term is target else term for term in terms)
+        shortcut = _signed(terms[form.shortcut], signs[form.shortcut])
+        rest = [_signed(t, s) for i, (t, s) in enumerate(zip(terms, signs, strict=True)) if i != form.shortcut]
         value = rest[0]
         for other in rest[1:]:
             value = value + other
-        if self.shared and target is shortcut:
-            shortcut = shortcut.clone()
         branch = Computed(
             value,
             self.slots,
             self.moment,
             training=self.holder.training,
             gate=self.holder._modules.get(self.gate_name),
-            first=self.shortcut_term > 0,
+            first=form.shortcut > 0,
             axis=self.axis,
             scale=self.scale,
         )
         result = self.join(lambda: shortcut, branch)
-        if self.shared and target is not None:
+        if target is not None:
             return target.copy_(result)
-        if self.overwritten and not self.rule.fresh:
+        if form.overwritten and not self.rule.fresh:
             return result.clone()
         return result
+
+
+Runs = dict[Any, tuple[ForeignJunction, Form] | None]
 
 
 class Live:
@@ -102,12 +116,14 @@ class Live:
         self.owner = owner
         self.methods: dict[str, tuple[str, CodeType | None, str]] = {}
         self.spots: dict[str, list[Spot]] = {}
-        self.junctions: list[dict[Any, ForeignJunction | None]] = []
+        self.seen: dict[str, Positions] = {}
+        self.junctions: list[Runs] = []
         self.originals: dict[str, Any] = {}
         self._forward: Any = None
 
-    def add(self, anchored: Anchor, spot: Spot, junctions: dict[Any, ForeignJunction | None]) -> None:
-        """Take over one more sum; None where it runs without being residual."""
+    def add(self, anchored: Anchor, spot: Spot, junctions: Runs, seen: Positions) -> None:
+        """Take over one more sum; None where it runs without being residual. `seen` are all sums of its function."""
+        self.seen[anchored.name] = seen
         self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)
         self.spots.setdefault(anchored.name, []).append(spot)
         self.junctions.append(junctions)
@@ -115,19 +131,19 @@ class Live:
     @property
     def all_junctions(self) -> list[ForeignJunction]:
         """The junctions of every sum taken over."""
-        return [junction for found in self.junctions for junction in found.values() if junction is not None]
+        return list(dict.fromkeys(run[0] for found in self.junctions for run in found.values() if run is not None))
 
     def identities(self) -> dict[tuple[nn.Module, Any, Any], ForeignJunction]:
         """The junctions by module, position in the source, and key."""
         spots = [spot for found in self.spots.values() for spot in found]
         return {
-            (self.owner, spot.position, key): junction
+            (self.owner, spot.path, key): run[0]
             for spot in spots
-            for key, junction in self.junctions[spot.number].items()
-            if junction is not None
+            for key, run in self.junctions[spot.number].items()
+            if run is not None
         }
 
-    def at(self, number: int, key: Any) -> ForeignJunction | None:
+    def at(self, number: int, key: Any) -> tuple[ForeignJunction, Form] | None:
         """The junction of one run of a sum, None where that is a plain sum."""
         found = self.junctions[number]
         if key not in found:
@@ -135,8 +151,8 @@ class Live:
                 f"a sum of {type(self.owner).__name__} runs at a depth that it did not run at when it was rewired "
                 f"({key!r}): rewire the network again"
             )
-        junction = found[key]
-        return None if junction is None or type(junction.rule) is Standard else junction
+        run = found[key]
+        return None if run is None or type(run[0].rule) is Standard else run
 
     def install(self) -> None:
         """Put functions with joins in the place of the module's own."""
@@ -179,7 +195,7 @@ class Live:
         me, code = self.methods[name][0], self.found_again(name)
         function = self.original(name)
         function = function.__func__ if isinstance(function, MethodType) else function
-        made = rebuilt(function, code, lambda f: joined(f, self.spots[name], me, join, call))
+        made = rebuilt(function, code, lambda f: joined(f, self.spots[name], me, self.seen[name], join, call, unseen))
         if self.originals.get(name) is None or isinstance(self.originals[name], MethodType):
             return made
         return lambda module, *args, **kwargs: made(*args, **kwargs)  # a function that is no method
@@ -202,7 +218,7 @@ class Live:
     def __deepcopy__(self, memo: dict[int, Any]) -> Live:
         made = Live.__new__(Live)
         memo[id(self)] = made
-        made.methods = dict(self.methods)
+        made.methods, made.seen = dict(self.methods), dict(self.seen)
         made.owner, made.spots, made.junctions, made.originals = copy.deepcopy(
             (self.owner, self.spots, self.junctions, self.originals), memo
         )
@@ -275,26 +291,34 @@ def join(
     me: nn.Module, number: int, key: Any, kind: str, terms: tuple[Any, ...], in_place: bool, named: tuple[Any, ...]
 ) -> Any:
     """What a residual sum has become: `terms[0] + terms[1]` by the rule of the junction there."""
-    junction: ForeignJunction | None = me.__dict__[LIVE].at(number, key)
-    if junction is None:
+    found: tuple[ForeignJunction, Form] | None = me.__dict__[LIVE].at(number, key)
+    if found is None:
         return (IN_PLACE if in_place else OPERATIONS)[kind](*terms)
+    junction, form = found
     second = -1.0 if kind == "sub" else 1.0
-    picked = tuple((named if inner else terms)[i] for inner, i in junction.order)
-    signs = tuple(1.0 if inner or i == 0 else second for inner, i in junction.order)
-    return junction.add_up(picked, signs, terms[0] if in_place else None)
+    picked = tuple((named if inner else terms)[i] for inner, i in form.order)
+    signs = tuple(1.0 if inner or i == 0 else second for inner, i in form.order)
+    return junction.add_up(form, picked, signs, terms[0] if in_place and form.shared else None)
 
 
 def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
     """The same for a sum that is written as a call: `torch.add(x, f)`, `x.add_(f)`, `sum([x, f])`."""
-    junction: ForeignJunction | None = me.__dict__[LIVE].at(number, key)
+    found: tuple[ForeignJunction, Form] | None = me.__dict__[LIVE].at(number, key)
     name = NAMED.get(function.__name__, function.__name__)
     if name == "sum":
         args = (list(args[0]), *args[1:])
-    if junction is None:
+    if found is None:
         return function(*args, **kwargs)
+    junction, form = found
     if name == "sum":
-        terms = tuple(args[0])
-        return junction.add_up(terms, (1.0,) * len(terms), None)
+        start = args[1:] or tuple(kwargs.values())
+        terms = tuple(term for term in (*start, *args[0]) if not (isinstance(term, int | float) and term == 0))
+        if len(terms) != len(form.order) or not all(isinstance(term, Tensor) for term in terms):
+            raise CaptureError(
+                f"sum() of {type(me).__name__} adds up {len(terms)} terms, but {len(form.order)} tensors when the "
+                "network was rewired: rewire it again"
+            )
+        return junction.add_up(form, terms, (1.0,) * len(terms))
     bound = getattr(function, "__self__", None)
     given = [bound, *args] if isinstance(bound, Tensor) else list(args)
     given.extend(kwargs[n] for n in ("input", "other", "tensor1", "tensor2") if n in kwargs)
@@ -304,9 +328,33 @@ def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwar
     else:
         factor = kwargs.get("alpha", 1) * (-1 if name.startswith("sub") else 1)
     target = given[0] if name.endswith("_") else None
-    picked = tuple(given[i] for _, i in junction.order)
-    signs = tuple(1.0 if i == 0 else factor for _, i in junction.order)
-    return junction.add_up(picked, signs, target)
+    picked = tuple(given[i] for _, i in form.order)
+    signs = tuple(1.0 if i == 0 else factor for _, i in form.order)
+    return junction.add_up(form, picked, signs, target)
+
+
+def unseen(me: nn.Module, kind: str, terms: tuple[Any, Any], in_place: bool, line: int) -> Any:
+    """A sum that did not run while the network was read: warn where it adds two tensors that may be a stream."""
+    one, two = terms
+    if isinstance(one, Tensor) and isinstance(two, Tensor) and one.shape == two.shape and one.ndim > 1:
+        place = type(me), line
+        if one.is_floating_point() and place not in _told:
+            _told.add(place)
+            _warn(me, line)
+    return (IN_PLACE if in_place else OPERATIONS)[kind](one, two)
+
+
+@_disable_dynamo
+def _warn(me: nn.Module, line: int) -> None:
+    code = getattr(type(me).forward, "__code__", None)
+    warnings.warn(
+        f"{type(me).__name__} adds two tensors in line {line} of {code.co_filename if code else 'its source'}, which "
+        "did not run when the network was rewired: no rule is applied there. Rewire with an example that runs it",
+        stacklevel=3,
+    )
+
+
+_told: set[tuple[type, int]] = set()
 
 
 def live_of(module: nn.Module) -> Live | None:

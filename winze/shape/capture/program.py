@@ -20,9 +20,10 @@ from torch.utils import _pytree as pytree
 
 from winze.modes import unchanged
 from winze.shape.branch import Branch
-from winze.shape.capture.live import CaptureError, ForeignJunction, live_of
+from winze.shape.capture.definition import CaptureError
+from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.split import Cut, Part, Plan, split
-from winze.shape.capture.survey import Record, read_forward, where
+from winze.shape.capture.survey import Record, copied, read_forward, where
 from winze.shape.capture.traced import PLAIN
 
 Key = tuple[Any, ...]
@@ -121,12 +122,11 @@ def make_program(
 ) -> Program:
     """The program of a module from how it was called in both modes; a CaptureError where it cannot be one."""
     check_sums(holder, evaluating, junctions)
-    matching = training is not None and len(training.sums) == len(evaluating.sums)
-    scales = scales_between(evaluating, batch, training, batch + 1) if training is not None and matching else {}
+    scales = scales_between(evaluating, batch, training, batch + 1) if training is not None else {}
     batch_free = training is not None and evaluating.bound == training.bound
     program = Program(holder, junctions, scales, evaluating.bound if batch_free else None)
     modes = [(False, evaluating, batch)]
-    if training is not None and matching:
+    if training is not None:
         check_sums(holder, training, junctions)
         modes.append((True, training, batch + 1))
     before = holder.training
@@ -242,7 +242,8 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
         gradients = torch.autograd.grad(used, wanted, along, allow_unused=True) if used and wanted else ()
         drawn = torch.get_rng_state()
         state = [b.clone() for b in holder.buffers()]
-        left = [t.detach().clone() for t in inputs]
+        left: list[Any] = [t.detach().clone() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        left.append(pytree.tree_structure((args, kwargs)))  # lists and dicts that a block fills
         kinds = pytree.tree_structure(result)
     return [t.detach() for t in outputs] + [kinds], gradients, drawn, (state, left, _kinds(holder))
 
@@ -337,15 +338,6 @@ _ALWAYS = frozenset(vars(nn.Module()))
 def with_shapes(key: Key, tensors: list[Any]) -> Key:
     """The key of a plan that holds for these shapes and types only."""
     return (*key, tuple((t.shape, t.dtype) if isinstance(t, Tensor) else type(t) for t in tensors))
-
-
-def copied(args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """Arguments that may be used up: tensors without their history, and copies of whatever else they hold."""
-    try:
-        leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        return copy.deepcopy((args, kwargs), {id(t): t.detach().clone() for t in leaves})
-    except Exception as error:
-        raise CaptureError(f"an argument cannot be copied: {error}") from error
 
 
 def _guess(node: fx.Node, batch: int) -> int:

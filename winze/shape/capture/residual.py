@@ -8,6 +8,7 @@ learned layers. Sums with position embeddings, biases and masks (which do not co
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,17 +19,33 @@ import torch
 from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 
+from winze.shape.capture.blends import JOINTS, MIXES, PRODUCTS, REDUCING, parts, pooled
+
 ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 SIGNED = {"sub", "sub_", "rsub", "addcmul", "addcmul_"}
-FUSED = {"lerp", "lerp_", "addmm", "addmm_", "addbmm", "baddbmm", "addcdiv"}
-REDUCING = {"sum", "mean", "einsum", "nansum", "matmul", "tensordot"}
 SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
 CHEAP = SCALINGS | {
     *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
     *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax", "copy_", "setitem"),
     *("cat", "concat", "concatenate", "repeat", "tile", "opaque"),
-    *("to", "type", "type_as", "float", "half", "bfloat16", "clone", "detach", "expand", "roll", "flip"),
-    *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish"),
+    *(
+        "to",
+        "type",
+        "type_as",
+        "float",
+        "double",
+        "cpu",
+        "cuda",
+        "half",
+        "bfloat16",
+        "clone",
+        "detach",
+        "expand",
+        "roll",
+        "flip",
+    ),
+    *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish", "relu6", "mish"),
+    *("leaky_relu", "elu", "selu", "hardtanh", "tanh", "sigmoid", "round", "clamp", "clip", "floor", "neg", "clamp_"),
     *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
     *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
 }
@@ -58,8 +75,8 @@ class Sum:
 class Reading:
     """One forward's graph, with what the search for sums asks about its nodes."""
 
-    def __init__(self, graph: fx.Graph, root: nn.Module) -> None:
-        self.root = root
+    def __init__(self, graph: fx.Graph, root: nn.Module, apart: frozenset[Any] = frozenset()) -> None:
+        self.root, self.apart = root, apart
         self.nodes = list(graph.nodes)
         self.ancestors: dict[fx.Node, set[fx.Node]] = {}
         for node in self.nodes:
@@ -80,9 +97,15 @@ class Reading:
                 inner |= within
             else:
                 residual = self._residual(node, tuple(operands(node)))
-            if residual is not None:
+            if residual is not None and not self._adds_to_a_junction(residual):
                 found.append(residual)
         return found[::-1]
+
+    def _adds_to_a_junction(self, residual: Sum) -> bool:
+        """Whether one term is a sum that stands apart and joins the same stream: one junction is enough."""
+        apart = [term for term in residual.terms if is_sum(term) and self._stands_apart(term)]
+        own = [self._residual(term, tuple(operands(term))) for term in apart]
+        return any(one is not None and one.stream is residual.stream for one in own)
 
     def of_two_terms(self, residual: Sum) -> Sum | None:
         """The same sum with its operands as they are, where that is residual too."""
@@ -91,26 +114,64 @@ class Reading:
     @cached_property
     def fused(self) -> list[Sum]:
         """Residual sums inside a larger operation (`lerp`, `addmm`, a stack that is summed up)."""
+        known = {found.node for found in self.sums}
         found = []
         for node in self.nodes:
-            terms = tuple(dict.fromkeys(operands(node))) if is_fused(node) else ()
-            alike = tuple(term for term in terms if term.meta["shape"] == terms[0].meta["shape"])
-            residual = self._residual(node, alike) if len(alike) > 1 else None
-            if residual is not None:
+            terms = self._blended(node) if node not in known and "operation" in node.meta else ()
+            residual = self._product(node, terms) if _name(node) in PRODUCTS else self._residual(node, terms)
+            if residual is not None and len(terms) > 1:
                 found.append(residual)
         return found
+
+    def _blended(self, node: fx.Node) -> tuple[fx.Node, ...]:
+        """What a larger operation adds up."""
+        if _name(node) in MIXES | PRODUCTS:
+            return parts(node, _name(node), operands(node))
+        reduces = _name(node) in REDUCING and not self._is_learned(node)
+        if not reduces and not is_sum(node):
+            return ()
+        joints = {self._joint(term) for term in operands(node) if self._comes_from_input(term)}
+        joint = joints.pop() if len(joints) == 1 else None
+        return () if joint is None else pooled(node, joint, _name(node), operands(joint))
+
+    def written(self, node: fx.Node) -> Any:
+        """The operation of a sum that has a place in the source: itself, or the stack that it sums up."""
+        joint = None if node.meta["operation"].site else self._joint(operands(node)[0])
+        return (joint or node).meta["operation"]
+
+    def _joint(self, node: fx.Node | None) -> fx.Node | None:
+        """The stack or concatenation that a node is a piece, a view or a multiple of."""
+        while node is not None and _name(node) not in JOINTS:
+            inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
+            node = inputs[0] if len(inputs) == 1 and (_name(node) in CHEAP | PIECES or node.target in ADDS) else None
+        return node
+
+    def _product(self, node: fx.Node, terms: tuple[fx.Node, ...]) -> Sum | None:
+        """A sum with a product whose factors grow from the other term; one of them may be that term itself."""
+        shortcut, factors = terms[0], list(terms[1:])
+        stream: fx.Node | None = shortcut
+        while stream is not None:
+            weighed = stream in factors and any(self._is_weight(f) for f in factors if not self._comes_from_input(f))
+            grown = any(stream in self.ancestors[f] and self._learned_between(stream, f) for f in factors)
+            if weighed or grown:
+                return Sum(node, terms, shortcut, stream, _KINDS[True])
+            stream = self._step_up(stream)
+        return None
 
     @cached_property
     def open_sums(self) -> bool:
         """Whether it adds two streams that a caller hands in: the caller's forward may hold the residual sum."""
+        known = {found.node for found in (*self.sums, *self.fused)}
         return any(
-            is_sum(node)
-            and len(self._origins(node)) > 1
-            and all(self._comes_from_input(term) for term in operands(node))
-            and any(self._closes(term) for term in operands(node))
-            and not any(node is found.node for found in self.sums)
+            len(self._origins(node)) > 1
+            and all(self._comes_from_input(term) for term in terms)
+            and any(self._closes(term) for term in terms)
             for node in self.nodes
+            if node not in known and (terms := operands(node) if is_sum(node) else self._own_blend(node))
         )
+
+    def _own_blend(self, node: fx.Node) -> tuple[fx.Node, ...]:
+        return self._blended(node) if "operation" in node.meta else ()
 
     def _closes(self, term: fx.Node) -> bool:
         """Whether a term is an argument as it came in, or a short way from one."""
@@ -127,17 +188,22 @@ class Reading:
     def _terms(self, node: fx.Node, inner: set[fx.Node]) -> Iterator[fx.Node]:
         """The operands, where a sum that is used for nothing else than this sum counts by its own operands."""
         for term in operands(node):
-            if is_sum(term) and len(term.users) == 1 and not _is_spoilt(term):
+            if is_sum(term) and len(term.users) == 1 and not _is_spoilt(term) and not self._stands_apart(term):
                 inner.add(term)
                 yield from self._terms(term, inner)
             else:
                 yield term
 
+    def _stands_apart(self, node: fx.Node) -> bool:
+        site = node.meta["operation"].site if "operation" in node.meta else None
+        return site is not None and (site.code, site.position) in self.apart
+
     def _residual(self, node: fx.Node, terms: tuple[fx.Node, ...]) -> Sum | None:
         if len(set(terms)) != len(terms):
             return None
         candidates = []
-        for shortcut in terms[:1] if _name(node) in SIGNED else terms:  # of x - f(x), only x can be the shortcut
+        kept = {"rsub": terms[1:]}.get(_name(node), terms[:1])  # of x - f(x), only x can be the shortcut
+        for shortcut in kept if _name(node) in SIGNED else terms:
             others = [term for term in terms if term is not shortcut]
             stream = self._stream(shortcut, others)
             if stream is not None:
@@ -158,21 +224,34 @@ class Reading:
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
                 direct = any(self._reaches_at_its_size(node, other) for other in reached)
                 return node if length <= 2 and deep and direct and _carries_data(node) else None
-            node = self._step_up(node)
+            node = self._step_up(node) or self._whole(node, others)
         return None
+
+    def _whole(self, node: fx.Node, others: list[fx.Node]) -> fx.Node | None:
+        """What a node is one of several pieces of, where the branch grows from the whole and not from its siblings."""
+        inputs = data_inputs(node)
+        cut = inputs[0] if len(inputs) == 1 and _name(inputs[0]) in PIECES else None
+        if cut is None or _name(node) not in CHEAP:
+            return None
+        whole = data_inputs(cut)[0]
+        apart = all(cut not in self.ancestors[other] for other in others)
+        return whole if apart and any(whole in self.ancestors[other] for other in others) else None
 
     def _step_up(self, node: fx.Node) -> fx.Node | None:
         inputs = [i for i in data_inputs(node) if self._comes_from_input(i)]
         if len(inputs) > 1 and _name(node) in ("cat", "concat", "concatenate"):
             scaled = [i for i in inputs if _name(i) in SCALINGS and set(data_inputs(i)) & set(inputs)]
             inputs = [i for i in inputs if i not in scaled]  # channels of zeros, made from the stream itself
+            inputs = [i for i in inputs if 2 * _size(i) > _size(node)] or inputs  # a class token beside the others
+        if _name(node) == "setitem" and node.args[0] in inputs:
+            inputs = [i for i in inputs if i is node.args[0]]  # the rest of what is written into
         if len(inputs) != 1:
             return None
         if _name(inputs[0]) in PIECES:
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.module(node)) else None
-        offset = node.target in ADDS and data_inputs(node) == inputs
+        offset = node.target in ADDS and not any(self._is_weight(i) for i in data_inputs(node) if i not in inputs)
         return inputs[0] if offset or _name(node) in CHEAP else None
 
     def module(self, node: fx.Node) -> nn.Module:
@@ -286,15 +365,6 @@ def _is_spoilt(node: fx.Node) -> bool:
     return any(user.meta["operation"].overwrites for user in later if "operation" in user.meta)
 
 
-def is_fused(node: fx.Node) -> bool:
-    """A sum that is part of a larger operation, in which no rule can stand."""
-    if _name(node) in FUSED:
-        return True
-    shapes = {term.meta["shape"] for term in operands(node)}
-    reduced = (user.meta.get("shape") in shapes for user in node.users if _name(user) in REDUCING)
-    return _name(node) == "stack" and any(reduced)
-
-
 def data_inputs(node: fx.Node) -> list[fx.Node]:
     """The inputs that hand on numbers: tensors and tuples of them, not sizes, not flags, not models of a shape."""
     if _name(node) in SHAPED_LIKE or _name(node).startswith("new_") or _name(node).endswith("_like"):
@@ -312,6 +382,10 @@ def upstream(node: fx.Node) -> set[fx.Node]:
                 found.add(needed)
                 waiting.append(needed)
     return found
+
+
+def _size(node: fx.Node) -> int:
+    return math.prod(node.meta["shape"] or (0,))
 
 
 def _carries_data(node: fx.Node) -> bool:

@@ -56,22 +56,39 @@ class Apart(Rule):
 
 def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
     """Set `axis` and `scale` of junctions; a scale of 0 where no axis holds samples."""
-    base = _streams(net, example, junctions)
     for junction in junctions:
         junction.axis = junction.scale = 0
     open_ones = dict.fromkeys(junctions)
+    _find(net, example, junctions, open_ones, training=False)
+    if open_ones:  # in train mode, those that do not run in eval mode
+        _find(net, example, junctions, open_ones, training=True)
+
+
+def _find(
+    net: nn.Module,
+    example: Example,
+    junctions: list[ForeignJunction],
+    open_ones: dict[ForeignJunction, None],
+    training: bool,
+) -> None:
+    base = _streams(net, example, junctions, training)
+    unseen = [junction for junction in open_ones if junction.place.name not in base]
+    if len(unseen) == len(open_ones):
+        return
     for axis in AXES:
         changed = _perturbed(example, axis)
         if changed is None or not open_ones:
             continue
         other, samples = changed
-        moved = _streams(net, other, junctions)
-        for junction in list(open_ones):
+        moved = _streams(net, other, junctions, training)
+        for junction in [one for one in open_ones if one not in unseen]:
             one, two = (streams.get(junction.place.name) for streams in (base, moved))
             scale = _scale(one, two, axis, samples)
             if scale:
                 junction.axis, junction.scale = axis, scale
                 del open_ones[junction]
+    for junction in [one for one in open_ones if one not in unseen]:
+        del open_ones[junction]
 
 
 def _scale(one: Tensor | None, two: Tensor | None, axis: int, samples: int) -> int:
@@ -113,9 +130,9 @@ def _perturbed(example: Example, axis: int) -> tuple[Example, int] | None:
     return made, sizes[0]
 
 
-def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> dict[str, Tensor]:
+def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> dict[str, Tensor]:
     seen: dict[str, Tensor] = {}
-    with _under(junctions, Noting(seen)), unchanged(net, training=False), torch.no_grad():
+    with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
         torch.manual_seed(0)
         args, kwargs = example.copied()
         net(*args, **kwargs)

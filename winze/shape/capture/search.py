@@ -6,7 +6,7 @@ import ast
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import CodeType
 from typing import Any
 
@@ -14,14 +14,17 @@ import torch
 from torch import fx, nn
 
 from winze.modes import unchanged
-from winze.shape.capture.dataflow import Call, Operation, Position, graph_of, recorded, tensors_in
+from winze.shape.capture.dataflow import Call, Operation, graph_of, recorded, tensors_in
+from winze.shape.capture.definition import Position, SourceError, expression_at
 from winze.shape.capture.example import Example
-from winze.shape.capture.live import CALLS, live_of
+from winze.shape.capture.live import CALLS, Form, live_of
 from winze.shape.capture.residual import Reading, Sum, operands
-from winze.shape.capture.source import Anchor, SourceError, Spot, anchor, check, definition_of
+from winze.shape.capture.site import Frame, Site
+from winze.shape.capture.source import Anchor, Spot, anchor, check, hops_to
 from winze.shape.junction import Junction
 
-Identity = tuple[nn.Module, Position, Any]
+Places = frozenset[tuple[CodeType, Position]]
+Identity = tuple[nn.Module, tuple[Position, ...], Any]
 
 
 @dataclass(eq=False)
@@ -51,10 +54,22 @@ class Found:
         return self.operation.site.position
 
     @property
+    def spot(self) -> Spot:
+        """The sum as something to be handed to a rule."""
+        assert self.anchored is not None
+        return Spot(self.position, 0, self.names, self.inner, self.anchored.hops)
+
+    @property
     def identity(self) -> Identity:
         """What is the same whenever this sum runs."""
         assert self.anchored is not None
-        return self.anchored.owner, self.position, self.key
+        return self.anchored.owner, self.spot.path, self.key
+
+    @property
+    def form(self) -> Form:
+        """How it is written."""
+        shared = self.operation.site is not None and self.operation.site.shared
+        return Form(self.order, self.sum.terms.index(self.sum.shortcut), shared, self.overwritten)
 
     @property
     def root(self) -> nn.Module:
@@ -70,22 +85,41 @@ class Found:
 
 @dataclass
 class Search:
-    """What one run showed: residual sums in order, native junctions with tick and shape, and graphs of the holders."""
+    """What one run showed: residual sums in order, native junctions with tick and shape, and graphs of the holders.
+
+    `seen` are the places of all sums that ran, residual or not.
+    """
 
     sums: list[Found] = field(default_factory=list)
     natives: dict[Junction, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     graphs: dict[nn.Module, fx.Graph] = field(default_factory=dict)
     hidden: list[Found] = field(default_factory=list)
     scripted: list[nn.Module] = field(default_factory=list)
+    seen: set[tuple[CodeType, Position]] = field(default_factory=set)
 
 
-def search(net: nn.Module, example: Example, training: bool) -> Search:
-    """Run the network in the given mode and look for its residual sums; afterwards it is as before."""
+def search(net: nn.Module, example: Example, training: bool, apart: Places = frozenset()) -> Search:
+    """Run the network in the given mode and look for its residual sums; afterwards it is as before.
+
+    Sums at the places `apart` are not taken as part of a larger one.
+    """
     with plain(net):
-        return _search(net, example, training)
+        return _search(net, example, training, apart)
 
 
-def _search(net: nn.Module, example: Example, training: bool) -> Search:
+def entangled(*searches: Search) -> Places:
+    """Where a sum is residual by itself in some runs, and part of a larger sum in others."""
+    own: set[Any] = set()
+    inner: set[Any] = set()
+    for one in (one for found in searches for one in found.sums if not one.reason):
+        assert one.anchored is not None
+        code = one.anchored.codes[-1]
+        own.add((code, one.position))
+        inner.update((code, position) for position in one.inner)
+    return frozenset(own & inner)
+
+
+def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> Search:
     try:
         calls = _run(net, example, training, hooks=False)
     except Exception:
@@ -94,8 +128,9 @@ def _search(net: nn.Module, example: Example, training: bool) -> Search:
     result = Search()
     openings: dict[Call, bool] = {}
     for top in calls:
+        result.seen.update((o.site.code, o.site.position) for o in top.inside() if o.site is not None)
         for call in reversed(list(top.calls())):
-            _read(call, members, result, openings)
+            _read(call, members, result, openings, apart)
     result.sums.sort(key=lambda found: found.operation.tick)
     return result
 
@@ -155,7 +190,7 @@ def _eager() -> Iterator[None]:
         yield
 
 
-def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Call, bool]) -> None:
+def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Call, bool], apart: Places) -> None:
     module = call.module
     openings[call] = False
     if isinstance(module, Junction):
@@ -170,25 +205,38 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
     children = [item for item in call.items if isinstance(item, Call)]
     own = any(isinstance(item, Operation) and item.site is not None for item in call.items)
     opened = [child for child in children if openings[child]]
-    if not own and not opened and module in result.graphs:
+    if not own and not opened:
         return
     graph = graph_of(call, lambda child: openings[child])
-    reading = Reading(graph, module)
+    reading = Reading(graph, module, apart)
     openings[call] = reading.open_sums
     if opened:
-        known = [f for f in result.sums if any(_is_inside(f.call, child) for child in opened)]
-        if sum(found.node.meta["inlined"] for found in reading.sums) > len(known):
+        known = [f for f in (*result.sums, *result.hidden) if any(_is_inside(f.call, child) for child in opened)]
+        if sum(found.node.meta["inlined"] for found in (*reading.sums, *reading.fused)) > len(known):
             result.sums = [f for f in result.sums if f not in known]
+            result.hidden = [f for f in result.hidden if f not in known]
         else:
             graph = graph_of(call)
-            reading = Reading(graph, module)
+            reading = Reading(graph, module, apart)
     result.graphs.setdefault(module, graph)
     found = [_found(residual, call, members, reading) for residual in reading.sums]
     _tell_apart([f for f in found if not f.reason], graph)
     _check_source([f for f in found if not f.reason])
     result.sums.extend(found)
     for residual in reading.fused:
-        result.hidden.append(Found(residual, call, residual.node.meta["operation"]))
+        if not _chooses_a_sum(residual, reading, result.sums):
+            result.hidden.append(Found(residual, call, reading.written(residual.node)))
+
+
+def _chooses_a_sum(residual: Sum, reading: Reading, known: list[Found]) -> bool:
+    """Whether a `where` chooses between a stream and one to which a residual sum has added: that sum is known."""
+    if residual.node.target != "where":
+        return False
+    way = {node for term in residual.branch for node in reading.ancestors[term] | {term}}
+    way -= reading.ancestors[residual.stream]
+    calls = [node.meta["call"] for node in way if "call" in node.meta]
+    inside = any(_is_inside(found.call, call) for found in known for call in calls)
+    return inside or any(found.node in way for found in reading.sums)
 
 
 def _found(residual: Sum, call: Call, members: set[nn.Module], reading: Reading) -> Found:
@@ -213,6 +261,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     """Positions of the sums inside a sum of several terms, and for each term which operand of which it is."""
     node, terms = found.sum.node, found.sum.terms
     if _is_call_of_sum(found, anchored):
+        if _added_at(node, found.position) != len(terms):
+            raise SourceError("it adds up terms that cannot be told apart")
         return (), tuple((False, i) for i in range(len(terms)))
     outer = operands(node)
     if node.target in ("addcmul", "addcmul_"):
@@ -232,7 +282,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
-        if site is None or site.code is not found.operation.site.code:  # type: ignore[union-attr]
+        if _frame_around(site, found) is None:
             raise SourceError("its terms are added up in several functions")
         if site.position in (found.position, *positions):
             raise SourceError("its terms are added up in a loop")
@@ -240,25 +290,43 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     return tuple(positions), tuple(order)
 
 
+def _added_at(node: fx.Node, position: Position) -> int:
+    """How many tensors one call of `sum` adds up."""
+    operation: Operation | None = node.meta.get("operation")
+    here = operation is not None and operation.site is not None and operation.site.position == position
+    return sum(_added_at(term, position) for term in operands(node)) if here else 1
+
+
+def _frame_around(site: Site | None, like: Found) -> Frame | None:
+    """The frame of the module's own function where it has come, by the same calls, to the function with a sum."""
+    other, anchored = like.operation.site, like.anchored
+    assert other is not None
+    assert anchored is not None
+    if site is None or site.code is not other.code:
+        return None
+    depth = next((i for i, frame in enumerate(site.frames) if frame.code is anchored.code), None)
+    try:
+        same = depth is not None and hops_to(site, depth)[0] == anchored.hops
+    except SourceError:
+        return None
+    if not same or depth is None:
+        return None
+    frame = site.frames[depth]
+    if depth == 0 or anchored.hops:
+        return frame
+    return replace(frame, names={**frame.names, **site.frames[0].names})  # of a function inside the module's own
+
+
 def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
     """Whether it is written `sum([...])`, which adds all terms at one place."""
     assert found.operation.site is not None
-    node = _node_at(found.operation.site.code if anchored.via else anchored.code, found.position)
-    return isinstance(node, ast.Call) and getattr(node.func, "id", "") == "sum"
-
-
-def _node_at(code: CodeType, position: Position) -> Any:
-    definition = definition_of(code)
-    for node in ast.walk(definition):
-        if isinstance(node, ast.expr) and (
-            (node.lineno, node.end_lineno, node.col_offset, node.end_col_offset) == position
-        ):
-            if isinstance(node, ast.Call):
-                name = getattr(node.func, "attr", getattr(node.func, "id", ""))
-                if name not in CALLS:
-                    raise SourceError(f"it is made by {ast.unparse(node.func)}()")
-            return node
-    return None
+    node = expression_at(anchored.codes[-1], found.position)
+    if not isinstance(node, ast.Call):
+        return False
+    name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+    if name not in CALLS:
+        raise SourceError(f"it is made by {ast.unparse(node.func)}()")
+    return getattr(node.func, "id", "") == "sum"
 
 
 def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
@@ -270,15 +338,15 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
     groups: dict[Any, list[Found]] = {}
     for one in found:
         assert one.anchored is not None
-        groups.setdefault((one.anchored.owner, _line(one.operation)), []).append(one)
-    for (owner, line), group in groups.items():
+        groups.setdefault((one.anchored.owner, one.spot.path), []).append(one)
+    for (owner, _), group in groups.items():
         anchored = group[0].anchored
         assert anchored is not None
         around = {
-            operation: own
+            operation: frame.names
             for operation in operations
-            if operation.site is not None and _line(operation) == line
-            if (own := _names_around(operation, anchored)).get(anchored.me) is owner
+            if operation.site is not None and operation.site.position == group[0].position
+            if (frame := _frame_around(operation.site, group[0])) and frame.names.get(anchored.me) is owner
         }
         runs = list(around)
         if len(runs) == 1:
@@ -298,17 +366,6 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
             one.key, one.names, one.others = keys[one.operation], chosen, others
 
 
-def _line(operation: Operation) -> tuple[CodeType, Position]:
-    assert operation.site is not None
-    return operation.site.code, operation.site.position
-
-
-def _names_around(operation: Operation, anchored: Anchor) -> dict[str, Any]:
-    """The modules and plain values that the function of a sum has names for."""
-    assert operation.site is not None
-    return next((names for code, names in operation.site.frames if code is anchored.code), {})
-
-
 def _hashed(value: Any) -> Any:
     return id(value) if isinstance(value, nn.Module) else value
 
@@ -318,10 +375,7 @@ def _check_source(found: list[Found]) -> None:
     for one in found:
         assert one.anchored is not None
         try:
-            assert one.operation.site is not None
-            if one.anchored.via is not None and one.names:
-                raise SourceError(f"{one.anchored.via} makes several sums")
-            check(one.anchored, [Spot(one.position, 0, one.names, one.inner)], one.operation.site)
+            check(one.anchored, one.spot)
         except SourceError as error:
             one.reason = str(error)
 

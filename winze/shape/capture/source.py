@@ -10,24 +10,38 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-import hashlib
-import linecache
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from torch import nn
+from torch._compile import _disable_dynamo
 
-from winze.shape.capture.dataflow import Position, Site
+from winze.shape.capture.definition import (
+    CaptureError,
+    Position,
+    SourceError,
+    codes_in,
+    definition_of,
+    fingerprint,
+    position_of,
+)
+from winze.shape.capture.site import Site, function_of
 
-JOIN, CALL, OTHER = "__winze_join__", "__winze_call__", "__winze_me__"
+JOIN, CALL, ME, KEYS = "__winze_join__", "__winze_call__", "__winze_me__", "__winze_keys__"
+UNSEEN = "__winze_unseen__"
+Positions = frozenset[Position]
 OPERATORS = {ast.Add: "add", ast.Sub: "sub"}
-Spans = tuple[int, ...]
 
 
-class SourceError(Exception):
-    """A sum that cannot be handed to a rule where it stands."""
+@dataclass(frozen=True)
+class Hop:
+    """A call, at a position of one function, of the function that is nearer to the sum."""
+
+    position: Position
+    name: str
+    source: str
 
 
 @dataclass(frozen=True)
@@ -35,50 +49,73 @@ class Anchor:
     """A function of a module that holds a sum: where it hangs, and under which name it knows the module.
 
     `name` is the attribute by which the module reaches the function, be it its own, its class's or inside a wrapper.
-    `via`: the sum itself stands in a function that this one calls by a global name.
+    Where the sum stands in a function that this one calls, `hops` are the calls on the way there, and `codes` the
+    functions, from `code` to the one with the sum.
     """
 
     owner: nn.Module
     name: str
     me: str
     code: CodeType
-    via: str | None = None
+    hops: tuple[Hop, ...] = ()
+    codes: tuple[CodeType, ...] = ()
 
 
 @dataclass(frozen=True)
 class Spot:
     """One sum in a function: its position, its number among the module's sums, and the names that tell its runs apart.
 
-    `inner` are the positions of sums whose operands are terms of this one. `via` names the function that it stands in,
-    where that is not the module's own.
+    `inner` are the positions of sums whose operands are terms of this one. `hops`: the calls through which the module's
+    own function reaches it.
     """
 
     position: Position
     number: int
     names: tuple[str, ...] = ()
     inner: tuple[Position, ...] = ()
-    via: str | None = None
+    hops: tuple[Hop, ...] = ()
+
+    @property
+    def path(self) -> tuple[Position, ...]:
+        """Where it stands, seen from the module: one function may be called at several places."""
+        return (*(hop.position for hop in self.hops), self.position)
 
 
 def anchor(site: Site, members: set[nn.Module]) -> Anchor:
     """The function through which a module of the network reaches a sum."""
     if None in site.position:
         raise SourceError("its instructions have no positions in a source")
-    called = site.frames[0][0] if site.frames else None
-    for depth, (code, names) in enumerate(site.frames):
-        parameters = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-        for me in parameters:
-            owner = names.get(me)
+    reason = f"the sum is made in {site.code.co_name}, which is no method of a module"
+    for depth, frame in enumerate(site.frames):
+        for me in frame.code.co_varnames[: frame.code.co_argcount + frame.code.co_kwonlyargcount]:
+            owner = frame.names.get(me)
             if not (isinstance(owner, nn.Module) and owner in members):
                 continue
-            name = _attribute(owner, code)
+            name = _attribute(owner, frame.code)
             if name is None:
-                raise SourceError(f"{code.co_name} is not reached through an attribute of {type(owner).__name__}")
-            if _holds(code, site.code):
-                return Anchor(owner, name, me, code)
-            if depth == 1 and called is site.code and called.co_name in code.co_names:
-                return Anchor(owner, name, me, code, via=called.co_name)
-    raise SourceError(f"the sum is made in {site.code.co_name}, which is no method of a module")
+                continue
+            hops, codes = hops_to(site, depth)
+            return Anchor(owner, name, me, frame.code, hops, codes)
+    raise SourceError(reason)
+
+
+def hops_to(site: Site, depth: int) -> tuple[tuple[Hop, ...], tuple[CodeType, ...]]:
+    """The calls that lead from one of the frames around a sum to the function that holds it."""
+    if _holds(site.frames[depth].code, site.code):
+        return (), (site.frames[depth].code,)
+    hops: list[Hop] = []
+    codes = [site.code]
+    for frame in site.frames[1 : depth + 1]:
+        if _holds(frame.code, codes[0]):
+            codes[0] = frame.code
+        elif frame.called is not None and frame.called.__code__ is codes[0]:
+            hops.insert(0, Hop(frame.position, codes[0].co_name, fingerprint(codes[0])))
+            codes.insert(0, frame.code)
+        else:
+            raise SourceError(
+                f"the sum is made in {codes[0].co_name}, which {frame.code.co_name} does not call by a name"
+            )
+    return tuple(hops), tuple(codes)
 
 
 def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], FunctionType]) -> Any:
@@ -100,31 +137,54 @@ def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], F
     return made
 
 
-def joined(function: FunctionType, spots: list[Spot], me: str, join: Any, call: Any) -> FunctionType:
-    """The same function, with each sum handed to `join(module, number, key, operator, terms, in place)`."""
-    names = {JOIN: join, CALL: call}
-    vias = {spot.via for spot in spots if spot.via is not None}
-    for via in vias:
-        called = function.__globals__[via]
-        own = [replace(spot, via=None) for spot in spots if spot.via == via]
-        names[f"__winze_{via}__"] = _compile(called, own, OTHER, names, first=OTHER)
-    return _compile(function, [spot for spot in spots if spot.via is None], me, names, vias=vias)
-
-
-def _compile(
-    function: FunctionType,
-    spots: list[Spot],
-    me: str,
-    names: dict[str, Any],
-    *,
-    first: str | None = None,
-    vias: set[str] | frozenset[str] = frozenset(),
+def joined(
+    function: FunctionType, spots: list[Spot], me: str, seen: Positions, join: Any, call: Any, unseen: Any
 ) -> FunctionType:
-    """A function with joins; `first` is put before its arguments, and calls of `vias` get the module as well."""
-    edited = _Joins(spots, me, vias).edit(copy.deepcopy(definition_of(function.__code__)))
-    if first is not None:
-        (edited.args.posonlyargs or edited.args.args).insert(0, ast.arg(first))
+    """The same function, with each sum handed to `join(module, number, key, operator, terms, in place)`.
+
+    Sums that are not among those `seen` to run are handed to `unseen(module, operator, terms, in place, line)`.
+    """
+    edits = _Joins(spots, ast.Name(me, ast.Load()), seen=seen)
+    return _compile(function, edits, {JOIN: join, CALL: call, UNSEEN: unseen}, arguments=())
+
+
+def relay(spots: list[Spot], names: dict[str, Any]) -> Callable[..., Any]:
+    """What stands for the call of a function that holds sums: it calls the function with the sums handed over.
+
+    Each place that calls a function has a relay, and thereby a version of the function, of its own.
+    """
+    hop = spots[0].hops[0]
+    inside = [replace(spot, hops=spot.hops[1:]) for spot in spots]
+    ready: dict[Any, FunctionType] = {}
+
+    @_disable_dynamo
+    def prepared(function: Any, me: nn.Module) -> FunctionType:
+        if not isinstance(function, FunctionType) or fingerprint(function.__code__) != hop.source:
+            raise CaptureError(
+                f"line {hop.position[0]} of a function of {type(me).__name__} calls another function than {hop.name}, "
+                "which it called when the network was rewired: rewire it again"
+            )
+        edits = _Joins(inside, ast.Name(ME, ast.Load()), KEYS)
+        made = _compile(function, edits, names, arguments=(ME, KEYS))
+        if function.__closure__ is None:  # others may be made anew for each call
+            ready[function] = made
+        return made
+
+    def relayed(me: nn.Module, keys: tuple[Any, ...], callee: Any, *args: Any, **kwargs: Any) -> Any:
+        function, bound, keywords = function_of(callee)
+        made = ready[function] if function in ready else prepared(function, me)
+        return made(me, keys, *bound, *args, **keywords, **kwargs)
+
+    return relayed
+
+
+def _compile(function: FunctionType, edits: _Joins, names: dict[str, Any], arguments: tuple[str, ...]) -> FunctionType:
+    """A function with joins; `arguments` are put before its own, and the functions in `names` can be called in it."""
+    edited = edits.edit(copy.deepcopy(definition_of(function.__code__)))
+    own = edited.args.posonlyargs or edited.args.args
+    own[:0] = [ast.arg(name) for name in arguments]
     names = dict(names)
+    names.update({name: relay(spots, names) for name, spots in edits.relays.items()})
     free = function.__code__.co_freevars
     code = _compiled(edited, function, (*free, *names))
     cells = dict(zip(free, function.__closure__ or (), strict=True))
@@ -142,105 +202,57 @@ def _compile(
     return made
 
 
-def check(anchored: Anchor, spots: list[Spot], site: Site) -> None:
+def check(anchored: Anchor, spot: Spot) -> None:
     """Raise where a sum is written in a way that cannot be handed to a rule."""
-    _Joins(spots, anchored.me).edit(copy.deepcopy(definition_of(site.code if anchored.via else anchored.code)))
-    if anchored.via is None:
-        return
-    calls = [n for n in ast.walk(definition_of(anchored.code)) if isinstance(n, ast.Call) and _is_name(n, anchored.via)]
-    globe = _globals_of(anchored)
-    found = globe.get(anchored.via)
-    if len(calls) != 1 or not isinstance(found, FunctionType) or found.__code__ is not site.code or found.__closure__:
-        raise SourceError(f"the sum is made in {anchored.via}, which is no method of a module")
-
-
-def _is_name(node: ast.Call, name: str) -> bool:
-    return isinstance(node.func, ast.Name) and node.func.id == name
-
-
-def _globals_of(anchored: Anchor) -> dict[str, Any]:
-    """The globals of the function that an anchor is in."""
-    own = vars(anchored.owner).get(anchored.name)
-    found = own if own is not None else getattr(type(anchored.owner), anchored.name)
-    made: list[FunctionType] = []
-
-    def note(function: FunctionType) -> FunctionType:
-        made.append(function)
-        return function
-
-    rebuilt(found, anchored.code, note)
-    return made[0].__globals__
+    for depth, code in enumerate(anchored.codes):
+        reason = _refusal(code, replace(spot, hops=spot.hops[depth:]))
+        if reason is not None:
+            raise SourceError(reason)
 
 
 @functools.lru_cache(maxsize=512)
-def fingerprint(code: CodeType) -> str:
-    """A short hash of a function's source, so that a stored network is not joined at the wrong lines."""
-    return hashlib.sha256(ast.dump(definition_of(code), include_attributes=False).encode()).hexdigest()[:16]
-
-
-@functools.lru_cache(maxsize=512)
-def definition_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
-    """The syntax tree of a function, with positions as in its file."""
-    lines = linecache.getlines(code.co_filename)
-    if not lines:
-        raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not at hand")
+def _refusal(code: CodeType, spot: Spot) -> str | None:
+    """Why a sum of a function cannot be handed over; blocks of one class are asked once."""
     try:
-        tree = _parsed("".join(lines))
-    except SyntaxError as error:
-        raise SourceError(f"the source of {code.co_filename} cannot be parsed") from error
-    starts = [p for p in code.co_positions() if None not in p]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Lambda):
-            inside = all(_within(p, node) for p in starts) and code.co_name == "<lambda>"
-            if inside and node.lineno == code.co_firstlineno and [a.arg for a in node.args.args] == _arguments(code):
-                return node
-        elif isinstance(node, ast.FunctionDef):
-            first = min((d.lineno for d in node.decorator_list), default=node.lineno)
-            if node.name == code.co_name and first == code.co_firstlineno:
-                return node
-    raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not what runs")
-
-
-def _arguments(code: CodeType) -> list[str]:
-    return list(code.co_varnames[: code.co_argcount])
-
-
-def _within(position: Position, node: ast.expr) -> bool:
-    start, end = (position[0], position[2]), (position[1], position[3])
-    return (node.lineno, node.col_offset) <= start and end <= (node.end_lineno, node.end_col_offset)
-
-
-@functools.lru_cache(maxsize=64)
-def _parsed(source: str) -> ast.Module:
-    return ast.parse(source)
-
-
-def _at(node: ast.AST) -> Position:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset  # type: ignore[attr-defined]
+        _Joins([spot], ast.Name(ME)).edit(copy.deepcopy(definition_of(code)))
+    except SourceError as error:
+        return str(error)
+    return None
 
 
 class _Joins(ast.NodeTransformer):
-    """Puts a call of `join` in the place of each sum; a sum whose operands another one needs gives them names."""
+    """Puts a call of `join` in the place of each sum; a sum whose operands another one needs gives them names.
 
-    def __init__(self, spots: list[Spot], me: str, vias: set[str] | frozenset[str] = frozenset()) -> None:
-        self.vias = vias
-        self.spots = {spot.position: spot for spot in spots}
-        self.me = me
-        self.inner = {position: number for number, position in enumerate(p for s in spots for p in s.inner)}
+    Calls of functions that hold sums themselves become calls of relays. `keys` is the name of the variable that holds
+    what tells the runs of each sum apart, in a function that gets it from its caller.
+    """
+
+    def __init__(self, spots: list[Spot], me: ast.expr, keys: str | None = None, seen: Positions | None = None) -> None:
+        self.me, self.keys, self.seen = me, keys, seen
+        self.indices = {spot: index for index, spot in enumerate(spots)}
+        here = [spot for spot in spots if not spot.hops]
+        self.spots = {spot.position: spot for spot in here}
+        self.inner = {position: number for number, position in enumerate(p for s in here for p in s.inner)}
+        self.calls: dict[Position, list[Spot]] = {}
+        for spot in spots:
+            if spot.hops:
+                self.calls.setdefault(spot.hops[0].position, []).append(spot)
+        self.relays = {f"__winze_relay_{i}__": own for i, own in enumerate(self.calls.values())}
         self.done: set[Position] = set()
 
     def edit(self, definition: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """Change a definition; every sum asked for must be there."""
         made: ast.FunctionDef | ast.Lambda = self.visit(definition)
-        missing = [p for p in (*self.spots, *self.inner) if p not in self.done]
+        missing = [p for p in (*self.spots, *self.inner, *self.calls) if p not in self.done]
         if missing:
             raise SourceError(f"line {missing[0][0]} makes its sum in a way that no rule can take over")
         return made
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        at, kind = _at(node), OPERATORS.get(type(node.op))
+        at, kind = position_of(node), OPERATORS.get(type(node.op))
         if kind is None or (at not in self.spots and at not in self.inner):
-            return self.generic_visit(node)  # type: ignore[return-value]
+            node = self.generic_visit(node)  # type: ignore[assignment]
+            return node if kind is None else self._unless_seen(node, kind, [node.left, node.right])
         self.done.add(at)
         if at in self.inner:
             left, right = (self._named(at, i, self.visit(e)) for i, e in enumerate((node.left, node.right)))
@@ -248,9 +260,14 @@ class _Joins(ast.NodeTransformer):
         return self._join(node, kind, [self.visit(node.left), self.visit(node.right)], False)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
-        at, kind = _at(node), OPERATORS.get(type(node.op))
+        at, kind = position_of(node), OPERATORS.get(type(node.op))
         if kind is None or at not in self.spots:
-            return self.generic_visit(node)  # type: ignore[return-value]
+            node = self.generic_visit(node)  # type: ignore[assignment]
+            if kind is None or not isinstance(node.target, ast.Name):
+                return node
+            terms: list[ast.expr] = [ast.Name(node.target.id, ast.Load()), node.value]
+            made = self._unless_seen(node, kind, terms, in_place=True)
+            return node if made is node else ast.copy_location(ast.Assign([node.target], made), node)
         self.done.add(at)
         target = copy.deepcopy(node.target)
         target.ctx = ast.Load()
@@ -258,12 +275,15 @@ class _Joins(ast.NodeTransformer):
         return ast.copy_location(ast.Assign([node.target], value), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
-        at = _at(node)
-        if any(_is_name(node, via) for via in self.vias):
+        at = position_of(node)
+        if at in self.calls:
+            self.done.add(at)
             node = self.generic_visit(node)  # type: ignore[assignment]
-            function = ast.Name(f"__winze_{node.func.id}__", ast.Load())  # type: ignore[attr-defined]
-            given = [ast.Name(self.me, ast.Load()), *node.args]
-            return ast.copy_location(ast.Call(function, given, node.keywords), node)
+            keys = ast.Tuple([self._key(spot) for spot in self.calls[at]], ast.Load())
+            name = f"__winze_relay_{list(self.calls).index(at)}__"
+            return ast.copy_location(
+                ast.Call(ast.Name(name, ast.Load()), [self.me, keys, node.func, *node.args], node.keywords), node
+            )
         if at not in self.spots and at not in self.inner:
             return self.generic_visit(node)  # type: ignore[return-value]
         plain = not any(isinstance(a, ast.Starred) for a in node.args) and all(k.arg for k in node.keywords)
@@ -272,12 +292,19 @@ class _Joins(ast.NodeTransformer):
             raise SourceError(f"line {node.lineno} makes its sum in a way that no rule can take over")
         self.done.add(at)
         spot = self.spots[at]
-        head = [ast.Name(self.me, ast.Load()), ast.Constant(spot.number), self._key(spot), node.func]
+        head = [self.me, ast.Constant(spot.number), self._key(spot), node.func]
         made = ast.Call(ast.Name(CALL, ast.Load()), [*head, *node.args], node.keywords)
         return ast.copy_location(made, node)
 
+    def _unless_seen(self, node: Any, kind: str, terms: list[ast.expr], in_place: bool = False) -> Any:
+        """A sum as it is, or, if it did not run while the network was read, one that is looked at when it does."""
+        if self.seen is None or position_of(node) in self.seen:
+            return node
+        told = [ast.Constant(kind), ast.Tuple(terms, ast.Load()), ast.Constant(in_place), ast.Constant(node.lineno)]
+        return ast.copy_location(ast.Call(ast.Name(UNSEEN, ast.Load()), [self.me, *told], []), node)
+
     def _join(self, node: ast.AST, kind: str, terms: list[ast.expr], in_place: bool) -> ast.Call:
-        spot = self.spots[_at(node)]
+        spot = self.spots[position_of(node)]
         named = [ast.Name(self._name(p, i), ast.Load()) for p in spot.inner for i in (0, 1)]
         tail = [
             ast.Constant(kind),
@@ -287,12 +314,14 @@ class _Joins(ast.NodeTransformer):
         ]
         made = ast.Call(
             ast.Name(JOIN, ast.Load()),
-            [ast.Name(self.me, ast.Load()), ast.Constant(spot.number), self._key(spot), *tail],
+            [self.me, ast.Constant(spot.number), self._key(spot), *tail],
             [],
         )
         return ast.copy_location(made, node)
 
     def _key(self, spot: Spot) -> ast.expr:
+        if self.keys is not None:
+            return ast.Subscript(ast.Name(self.keys, ast.Load()), ast.Constant(self.indices[spot]), ast.Load())
         if not spot.names:
             return ast.Constant(None)
         return ast.Tuple([ast.Name(name, ast.Load()) for name in spot.names], ast.Load())
@@ -321,7 +350,7 @@ def _compiled(definition: ast.FunctionDef | ast.Lambda, function: FunctionType, 
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     flags = function.__code__.co_flags & _FUTURE
     code = compile(tree, function.__code__.co_filename, "exec", flags=flags, dont_inherit=True)
-    made = next((c for c in _codes(code) if c.co_name == "__winze_factory__"), None)
+    made = next((c for c in codes_in(code) if c.co_name == "__winze_factory__"), None)
     assert made is not None
     return next(c for c in made.co_consts if isinstance(c, CodeType) and c.co_name == name)
 
@@ -329,15 +358,8 @@ def _compiled(definition: ast.FunctionDef | ast.Lambda, function: FunctionType, 
 _FUTURE = 0x1000000  # from __future__ import annotations
 
 
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _codes(constant)
-
-
 def _holds(code: CodeType, inner: CodeType) -> bool:
-    return any(c is inner for c in _codes(code))
+    return any(c is inner for c in codes_in(code))
 
 
 def _attribute(owner: nn.Module, code: CodeType) -> str | None:

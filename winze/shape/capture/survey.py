@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
 
 from winze.modes import unchanged
+from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.example import Example
 from winze.shape.capture.residual import Reading, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
@@ -68,6 +71,15 @@ def where(module: nn.Module) -> str:
     return f"{type(module).__name__}{at}"
 
 
+def copied(args: Any, kwargs: Any) -> tuple[Any, Any]:
+    """Arguments that may be used up: tensors without their history, and copies of whatever else they hold."""
+    try:
+        leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        return copy.deepcopy((args, kwargs), {id(t): t.detach().clone() for t in leaves})
+    except Exception as error:
+        raise CaptureError(f"an argument cannot be copied: {error}") from error
+
+
 @contextmanager
 def _read(net: nn.Module, result: Survey, only: set[nn.Module] | None) -> Iterator[None]:
     before: dict[nn.Module, Any] = {}
@@ -85,21 +97,23 @@ def _read(net: nn.Module, result: Survey, only: set[nn.Module] | None) -> Iterat
 
 
 def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> Callable[..., Any]:
-    """A forward that reads the module the first time it is called."""
+    """A forward that reads the module, on copies, the first time it is called."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if module in result.records:
             return original(*args, **kwargs)
         result.records[module] = Record()
         try:
-            record, output = read_forward(module, original, args, kwargs)
+            given = copied(args, kwargs)
+            with unchanged(module):
+                record, _ = read_forward(module, original, *copied(args, kwargs))
+            record.arguments = given
         except Exception as error:
             at = where_it_failed(error, original)
-            reason = str(error) if isinstance(error, UntraceableError) else f"{type(error).__name__}: {error}"
-            result.records[module] = Record(reason=f"{at}: {reason}")
-            return original(*args, **kwargs)
+            plainly = isinstance(error, UntraceableError | CaptureError)
+            record = Record(reason=f"{at}: {error}" if plainly else f"{at}: {type(error).__name__}: {error}")
         result.records[module] = record
-        return output
+        return original(*args, **kwargs)
 
     return forward
 
