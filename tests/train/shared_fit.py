@@ -9,21 +9,19 @@ from torch import nn
 
 from winze import Alternation, Junction, ResidualDropPath
 from winze.data import Flip, Noise, PadCrop
-from winze.train import Hardware, Training, fit
+from winze.train import SGD, Cosine, Epochs, Hardware, Training, fit
 
 PLAIN = Training(
-    3,
+    Epochs(3),
     batch=16,
-    lr=0.05,
-    momentum=0.9,
-    weight_decay=1e-3,
-    schedule="cosine",
+    optimizer=SGD(0.05, momentum=0.9, weight_decay=1e-3),
+    schedule=Cosine(),
     clip=1.0,
     ema=0.9,
     augment=(PadCrop(1), Flip(), Noise(0.1)),
     precision="64-true",
 )
-STAGED = Training(3, batch=16, lr=0.05, momentum=0.9, precision="64-true")
+STAGED = Training(Epochs(3), batch=16, optimizer=SGD(0.05, momentum=0.9), precision="64-true")
 SAMPLES = {"plain": 53, "staged": 48, "one left over": 33}
 
 
@@ -44,16 +42,18 @@ def net():
 def train(name):
     """The weights and losses at the end."""
     torch.set_num_threads(1)
-    made, alternation = net(), None
+    made, followers = net(), []
     if name == "staged":
         for module in made.modules():
             if isinstance(module, Junction):
                 module.rule = ResidualDropPath(0.4, mask="batch")  # one mask for all processes
-        alternation = Alternation(made, rows=16, seed=3)
+        followers = [Alternation(made, rows=16, seed=3)]
     hardware = Hardware(accelerator="cpu", threads=1, step="plain")
     training = STAGED if name == "staged" else PLAIN
-    history = fit(made, data(SAMPLES[name]), training, seed=5, hardware=hardware, alternation=alternation)
-    return {**made.state_dict(), "losses": torch.tensor(history.losses, dtype=torch.float64)}
+    tests = {"test": data(17)}
+    history = fit(made, data(SAMPLES[name]), training, seed=5, hardware=hardware, followers=followers, tests=tests)
+    metrics = {key: [row[key] for row in history.metrics] for key in ("loss", "accuracy", "test_loss")}
+    return {**made.state_dict(), **{key: torch.tensor(rows, dtype=torch.float64) for key, rows in metrics.items()}}
 
 
 if __name__ == "__main__":

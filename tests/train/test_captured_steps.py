@@ -7,7 +7,7 @@ from torch import nn
 from winze import Alternation, DropPath, ResidualDropPath, rewire
 from winze.data import ColourJitter, Flip, PadCrop, Preprocess
 from winze.networks import build
-from winze.train import Checkpoints, Hardware, Training, fit
+from winze.train import SGD, Adam, AdamW, Checkpoints, Cosine, Epochs, Hardware, Training, fit
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 
@@ -26,19 +26,18 @@ def network(rule=None, dropout: float = 0.0) -> nn.Module:
     return net if rule is None else rewire(net, rule)
 
 
-def trained(net: nn.Module, step: str, deterministic: bool = True, checkpoints=None, watch=None, **kwargs):
-    settings = {"epochs": 3, "batch": 64, "lr": 0.05, "momentum": 0.9, "augment": AUGMENT, "schedule": "cosine"}
-    alternation = None
+def trained(net: nn.Module, step: str, epochs=3, checkpoints=None, followers=(), **kwargs):
+    settings = {"optimizer": SGD(0.05, momentum=0.9), "augment": AUGMENT, "schedule": Cosine()} | kwargs
     if any(getattr(getattr(m, "rule", None), "staged", False) for m in net.modules()):
-        alternation = Alternation(net, rows=64)
+        followers = [Alternation(net, rows=64), *followers]
     history = fit(
-        net, (IMAGES, LABELS), Training(**(settings | kwargs)), preprocess=PREPROCESS, checkpoints=checkpoints,
-        hardware=Hardware("cuda", step=step, deterministic=deterministic), alternation=alternation, watch=watch,
+        net, (IMAGES, LABELS), Training(Epochs(epochs), 64, **settings), preprocess=PREPROCESS,
+        checkpoints=checkpoints, hardware=Hardware("cuda", step=step, deterministic=True), followers=followers,
     )  # fmt: skip
     return history, torch.cat([value.detach().double().flatten().cpu() for value in net.state_dict().values()])
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "adamw"])
+@pytest.mark.parametrize("optimizer", [SGD(0.05, momentum=0.9), Adam(0.05), AdamW(0.05)], ids=str)
 def test_a_captured_training_is_the_plain_one_bit_for_bit(optimizer):
     plain, weights = trained(network(), "plain", optimizer=optimizer)
     graph, again = trained(network(), "graph", optimizer=optimizer)
@@ -81,7 +80,7 @@ def test_a_captured_training_that_was_stopped_goes_on_bit_for_bit(tmp_path):
             raise Stop
 
     with pytest.raises(Stop):
-        trained(network(), "graph", checkpoints=Checkpoints(tmp_path), watch=stop, epochs=4)
+        trained(network(), "graph", checkpoints=Checkpoints(tmp_path), followers=[stop], epochs=4)
     assert Checkpoints(tmp_path).newest().step == 8
     resumed = trained(network(), "graph", checkpoints=Checkpoints(tmp_path), epochs=4)
     whole = trained(network(), "graph", epochs=4)
@@ -91,9 +90,8 @@ def test_a_captured_training_that_was_stopped_goes_on_bit_for_bit(tmp_path):
 
 def test_a_captured_step_leaves_no_trace_of_its_warm_up():
     net, before = network(), network()
-    fit(
-        net, (IMAGES, LABELS), Training(1, 64, lr=1e-30), preprocess=PREPROCESS, hardware=Hardware("cuda", step="graph")
-    )
+    training, hardware = Training(Epochs(1), 64, SGD(1e-30)), Hardware("cuda", step="graph")
+    fit(net, (IMAGES, LABELS), training, preprocess=PREPROCESS, hardware=hardware)
     for now, then in zip(net.parameters(), before.parameters(), strict=True):
         torch.testing.assert_close(now.cpu(), then, rtol=0, atol=1e-25)
     assert {int(value) for name, value in net.named_buffers() if name.endswith("num_batches_tracked")} == {4}

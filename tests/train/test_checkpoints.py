@@ -119,7 +119,7 @@ def test_a_checkpoint_of_another_format_says_so(tmp_path):
     saved(tmp_path, 2)
     seal = json.loads((tmp_path / "2.json").read_text())
     (tmp_path / "2.json").write_text(json.dumps(seal | {"version": 99}))
-    with pytest.warns(UserWarning, match="has format 99; this winze reads format 2"):
+    with pytest.warns(UserWarning, match="has format 99; this winze reads format 3"):
         assert Checkpoints(tmp_path).newest() is None
 
 

@@ -5,15 +5,15 @@ import torch
 from torch import nn
 
 from winze.networks import MLP
-from winze.train import Checkpoints, Hardware, Training, evaluate, fit
-from winze.train.config import CHOICES
+from winze.train import SGD, AdamW, Checkpoints, Classify, Epochs, Hardware, Training, evaluate, fit
+from winze.train.training import PRECISIONS
 
 POINTS = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (POINTS.sum(1) > 0).long()
 DATA = POINTS, LABELS
 ON_GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"))
 devices = pytest.mark.parametrize("device", ["cpu", ON_GPU])
-precisions = pytest.mark.parametrize("precision", CHOICES["precision"])
+precisions = pytest.mark.parametrize("precision", PRECISIONS)
 clips = pytest.mark.parametrize("clip", [None, 0.5])
 
 
@@ -23,7 +23,7 @@ def half_on_the_cpu(monkeypatch):
     from lightning_fabric import Fabric
     from lightning_fabric.plugins import MixedPrecision
 
-    from winze.train import place
+    from winze.train import hardware as place
 
     made = place._made
 
@@ -36,14 +36,13 @@ def half_on_the_cpu(monkeypatch):
     monkeypatch.setattr(place, "_made", on_cpu)
 
 
-def trained(device, precision, clip, test=None, checkpoints=None, watch=None, **settings):
+def trained(device, precision, clip, epochs=10, optimizer=None, tests=None, checkpoints=None, followers=(), **settings):
     torch.manual_seed(0)
     net = nn.Sequential(MLP(4, 16, 2, 2), nn.Dropout(0.0))
-    settings = {"epochs": 10, "batch": 32, "lr": 0.2, "momentum": 0.9} | settings
-    training = Training(precision=precision, clip=clip, **settings)
-    hardware = Hardware(device, deterministic=True)
-    history = fit(net, DATA, training, hardware=hardware, test=test, checkpoints=checkpoints, watch=watch)
-    return net, history
+    optimizer = SGD(0.2, momentum=0.9) if optimizer is None else optimizer
+    training = Training(Epochs(epochs), 32, optimizer, precision=precision, clip=clip, **settings)
+    where = {"hardware": Hardware(device, deterministic=True), "checkpoints": checkpoints}
+    return net, fit(net, DATA, training, tests=tests, followers=followers, **where)
 
 
 def weights(net):
@@ -54,18 +53,18 @@ def weights(net):
 @precisions
 @clips
 def test_every_precision_learns_and_evaluates(device, precision, clip):
-    net, history = trained(device, precision, clip, test=DATA)
+    net, history = trained(device, precision, clip, tests={"test": DATA})
     assert history.metrics[-1]["accuracy"] > 0.9
     assert evaluate(net, [DATA]) == pytest.approx(history.metrics[-1]["accuracy"], abs=0.02)
 
 
 @devices
 @precisions
-@pytest.mark.parametrize("optimizer", ["sgd", "adamw"])
+@pytest.mark.parametrize("optimizer", [SGD(0.2), AdamW(0.2)], ids=lambda one: type(one).__name__)
 def test_clipped_steps_go_as_far_as_in_float32(device, precision, optimizer):
     ends = []
     for one in ("32-true", precision):
-        net, _ = trained(device, one, 0.1, epochs=2, optimizer=optimizer, lr=0.2, momentum=0.0)
+        net, _ = trained(device, one, 0.1, epochs=2, optimizer=optimizer)
         ends.append(weights(net))
     torch.manual_seed(0)
     start = weights(MLP(4, 16, 2, 2))
@@ -81,10 +80,11 @@ def test_every_precision_resumes_bit_for_bit(device, precision, clip, tmp_path):
         if step == 20:
             raise KeyboardInterrupt
 
-    hot = {"temperature": 0.02, "lr": 0.002, "ema": None if precision == "bf16-true" else 0.5}
+    ema = None if precision == "bf16-true" else 0.5
+    hot = {"objective": Classify(temperature=0.02), "optimizer": SGD(0.002, momentum=0.9), "ema": ema}
     whole, _ = trained(device, precision, clip, **hot)
     with pytest.raises(KeyboardInterrupt):
-        trained(device, precision, clip, checkpoints=Checkpoints(tmp_path), watch=stop, **hot)
+        trained(device, precision, clip, checkpoints=Checkpoints(tmp_path), followers=[stop], **hot)
     assert Checkpoints(tmp_path).newest().step == 16
     resumed, _ = trained(device, precision, clip, checkpoints=Checkpoints(tmp_path), **hot)
     assert torch.equal(weights(resumed), weights(whole))
@@ -92,6 +92,7 @@ def test_every_precision_resumes_bit_for_bit(device, precision, clip, tmp_path):
 
 @devices
 def test_the_scale_of_half_precision_is_part_of_a_checkpoint(device, tmp_path):
-    trained(device, "16-mixed", 0.5, checkpoints=Checkpoints(tmp_path), temperature=1e-4, lr=1e-6)
+    hot = {"objective": Classify(temperature=1e-4), "optimizer": SGD(1e-6, momentum=0.9)}
+    trained(device, "16-mixed", 0.5, checkpoints=Checkpoints(tmp_path), **hot)
     kept = Checkpoints(tmp_path).newest().state["scaler"]
     assert kept["scale"] != 65536.0  # the one it starts from

@@ -8,16 +8,17 @@ import torch.nn.functional as F
 from torch import nn
 
 from winze.networks import MLP
-from winze.train import Checkpoints, Classify, Ramp, Training, fit
+from winze.train import SGD, Checkpoints, Classify, Epochs, Ramp, Training, fit
 
 X = torch.randn(24, 6, generator=torch.Generator().manual_seed(0))
 Y = torch.arange(24) % 3
 
 
-def trained(training: Training, **kwargs) -> torch.Tensor:
+def trained(epochs: int, lr: float = 0.1, checkpoints=None, followers=(), **goal) -> torch.Tensor:
     torch.manual_seed(0)
     net = MLP(6, 8, 2, 3)
-    fit(net, (X, Y), training, **kwargs)
+    training = Training(Epochs(epochs), 8, SGD(lr), objective=Classify(**goal))
+    fit(net, (X, Y), training, checkpoints=checkpoints, followers=followers)
     return torch.cat([p.detach().flatten() for p in net.parameters()])
 
 
@@ -34,49 +35,44 @@ def test_a_ramp_stays_where_it_has_arrived():
 
 def test_every_step_of_a_training_has_its_own_temperature():
     seen = []
-    objective = Classify.of(Training(2, 8, temperature=Ramp(1.0, 64.0)), steps=3)
+    objective = Classify(temperature=Ramp(1.0, 64.0)).build(steps=6)
 
     def watch(net, step):
         seen.append(float(objective.temperature.temperature))
 
-    fit(MLP(6, 8, 2, 3), (X, Y), Training(2, 8), objective=objective, watch=watch)
+    fit(MLP(6, 8, 2, 3), (X, Y), Training(Epochs(2), 8, objective=objective), followers=[watch])
     assert seen == pytest.approx([2.0**step for step in range(7)])
 
 
 def test_a_ramp_that_stands_still_is_a_fixed_temperature():
-    torch.testing.assert_close(
-        trained(Training(2, 8, lr=0.5, temperature=Ramp(5.0, 5.0))), trained(Training(2, 8, lr=0.5, temperature=5.0))
-    )
+    torch.testing.assert_close(trained(2, 0.5, temperature=Ramp(5.0, 5.0)), trained(2, 0.5, temperature=5.0))
 
 
 def test_a_training_on_a_ramp_goes_on_where_it_was_stopped(tmp_path):
     ramp = Ramp(1.0, 50.0)
-    whole = trained(Training(4, 8, temperature=ramp))
+    whole = trained(4, temperature=ramp)
 
     def stop(net, step):
         if step == 9:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained(Training(4, 8, temperature=ramp), checkpoints=Checkpoints(tmp_path), watch=stop)
-    assert torch.equal(trained(Training(4, 8, temperature=ramp), checkpoints=Checkpoints(tmp_path)), whole)
+        trained(4, checkpoints=Checkpoints(tmp_path), followers=[stop], temperature=ramp)
+    assert torch.equal(trained(4, checkpoints=Checkpoints(tmp_path), temperature=ramp), whole)
 
 
 def test_compensation_multiplies_the_loss_by_the_temperature():
     logits, y = torch.randn(5, 3), torch.arange(5) % 3
-    objective = Classify.of(Training(1, temperature=20.0, compensate=True))
+    objective = Classify(temperature=20.0, compensate=True).build(1)
     torch.testing.assert_close(objective(nn.Identity(), logits, y), 20 * F.cross_entropy(logits / 20, y))
 
 
 def test_for_plain_descent_compensation_is_a_higher_rate():
-    torch.testing.assert_close(
-        trained(Training(2, 8, lr=0.05, temperature=4.0, compensate=True)),
-        trained(Training(2, 8, lr=0.2, temperature=4.0)),
-    )
+    torch.testing.assert_close(trained(2, 0.05, temperature=4.0, compensate=True), trained(2, 0.2, temperature=4.0))
 
 
 class Remembers:
-    """An onlooker that counts, and whose count outlives a stop."""
+    """A follower that counts, and whose count outlives a stop."""
 
     def __init__(self):
         self.seen = 0
@@ -91,17 +87,17 @@ class Remembers:
         self.seen = state["seen"]
 
 
-def test_what_an_onlooker_remembers_is_kept_with_the_training(tmp_path):
+def test_what_a_follower_remembers_is_kept_with_the_training(tmp_path):
     first, second = Remembers(), Remembers()
-    trained(Training(2, 8), checkpoints=Checkpoints(tmp_path), watch=first)
-    trained(Training(3, 8), checkpoints=Checkpoints(tmp_path), watch=second)
+    trained(2, checkpoints=Checkpoints(tmp_path), followers=[first])
+    trained(3, checkpoints=Checkpoints(tmp_path), followers=[second])
     assert (first.seen, second.seen) == (1 + 2 * 3, 1 + 3 * 3)
 
 
 @pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf, "norms", True])
 def test_a_temperature_that_is_none_is_refused(value):
     with pytest.raises(ValueError, match="temperature is a positive number, a Ramp or"):
-        Training(1, temperature=value)
+        Classify(temperature=value)
 
 
 @pytest.mark.parametrize(("first", "last"), [(0.0, 1.0), (1.0, 0.0), (1.0, -5.0), (math.inf, 1.0)])
@@ -115,23 +111,9 @@ def test_a_ramp_over_no_time_is_refused():
         Ramp(1.0, 2.0, share=0.0)
 
 
-def test_a_ramp_without_a_length_is_refused():
-    with pytest.raises(ValueError, match="number of steps"):
-        Classify.of(Training(1, temperature=Ramp(1.0, 2.0)))
-
-
 def test_a_temperature_that_follows_the_logits_cannot_be_compensated():
     with pytest.raises(ValueError, match="compensate"):
-        Training(1, temperature="norm", compensate=True)
-
-
-@pytest.mark.parametrize("temperature", ["norm", 10.0, Ramp(1.0, 2.0)], ids=str)
-def test_an_objective_without_logits_has_no_temperature(temperature):
-    def reconstruct(net, x, y):
-        return net(x).square().mean()
-
-    with pytest.raises(ValueError, match="the objective reconstruct has none"):
-        fit(MLP(6, 8, 2, 3), (X, Y), Training(1, 8, temperature=temperature), objective=reconstruct)
+        Classify(temperature="norm", compensate=True)
 
 
 @pytest.mark.parametrize(
@@ -140,6 +122,6 @@ def test_an_objective_without_logits_has_no_temperature(temperature):
     ids=["map", "pair"],
 )
 def test_outputs_that_are_no_logits_are_named(net, said):
-    objective = Classify.of(Training(1, temperature="norm"))
+    objective = Classify(temperature="norm").build(1)
     with pytest.raises(ValueError, match=rf"logits \[sample, class\]; {type(net).__name__} puts out {said}"):
         objective(net, X[:8], Y[:8])

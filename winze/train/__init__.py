@@ -1,27 +1,59 @@
-"""Trains a network: one loop, from a laptop's CPU to captured graphs on a GPU, that survives being killed."""
+"""Trains a network on any objective: one loop, from a laptop's CPU to captured graphs on a GPU, safe to kill."""
 
 from winze.files import StoreError
 from winze.train.checkpoints import Checkpoint, Checkpoints
-from winze.train.config import Hardware, Ramp, Training
-from winze.train.evaluate import evaluate
+from winze.train.ensemble import fit_ensemble
 from winze.train.fit import DivergedError, History, fit
-from winze.train.objectives import Classify, Objective
-from winze.train.place import HardwareError
-from winze.train.side_by_side import fit_side_by_side
+from winze.train.followers import Follower
+from winze.train.hardware import Hardware, HardwareError
+from winze.train.objectives import CrossEntropy, Objective, evaluate
+from winze.train.training import (
+    SGD,
+    Adam,
+    AdamW,
+    Classify,
+    Constant,
+    Cosine,
+    Epochs,
+    Goal,
+    Lars,
+    Milestones,
+    NAdam,
+    Ramp,
+    Steps,
+    Training,
+)
+from winze.train.update import Adversarial, Descend, Update
 
 __all__ = [
+    "SGD",
+    "Adam",
+    "AdamW",
+    "Adversarial",
     "Checkpoint",
     "Checkpoints",
     "Classify",
+    "Constant",
+    "Cosine",
+    "CrossEntropy",
+    "Descend",
     "DivergedError",
+    "Epochs",
+    "Follower",
+    "Goal",
     "Hardware",
     "HardwareError",
     "History",
+    "Lars",
+    "Milestones",
+    "NAdam",
     "Objective",
     "Ramp",
+    "Steps",
     "StoreError",
     "Training",
+    "Update",
     "evaluate",
     "fit",
-    "fit_side_by_side",
+    "fit_ensemble",
 ]

@@ -17,7 +17,7 @@ from torch import Tensor
 from winze.files import StoreError, remove_leftovers, write_atomically
 
 WEIGHTS, STATE, SEAL = ".safetensors", ".pt", ".json"
-VERSION = 2
+VERSION = 3
 PLAIN = (bool, int, float, str, type(None))
 
 

@@ -1,44 +1,36 @@
-"""The loop: one epoch after the other, from the newest checkpoint to the end."""
+"""The loop: one step after the other, from the newest checkpoint to the end."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from winze.data import Batches, Preprocess
-from winze.modes import modes_of, rng_unchanged, set_modes, unchanged
-from winze.observe import Watch
-from winze.shape import Alternation
-from winze.train.average import Average
+from winze.data import Preprocess
+from winze.modes import Modes, modes_of, rng_unchanged, set_modes
+from winze.train import captured
+from winze.train.captured import CapturedStep, PlainStep
 from winze.train.checkpoints import Checkpoints
-from winze.train.config import Hardware, Training
-from winze.train.evaluate import judge
-from winze.train.objectives import Classify, Objective, class_labels, classes_of
-from winze.train.optimizers import CAPTURABLE, make_optimizer, set_rate
-from winze.train.place import HardwareError, make_fabric, switches
+from winze.train.followers import Followers
+from winze.train.hardware import Hardware, HardwareError, make_fabric, switches
+from winze.train.log import Log
+from winze.train.objectives.base import Objective, judged
+from winze.train.optimizers import EMA, learning_rate, set_rates
 from winze.train.progress import Bar
-from winze.train.schedules import learning_rate
-from winze.train.seeds import mix, seed_all, seed_devices
-from winze.train.source import FromLoader, Loader, OnDevice, Pair, Repeated, Source
+from winze.train.seeds import mix, seed_quickly
+from winze.train.sources import Data, Feed, Loader, OnDevice, Pair, Repeated, in_order, source_of
 from winze.train.state import State
-from winze.train.steps import GraphStep, PlainStep
+from winze.train.training import Goal, Length, Training, objective_of
+from winze.train.update import Descend, Engine, Update, name_of
 
-Onlooker = Callable[[nn.Module, int], Any]
-"""Called as `watch(net, step)` before the first step and after every one; what it draws at random changes nothing."""
-
-Feed = Callable[[torch.device], Source]
-"""Makes a source of batches on the device where training runs."""
-
-CHECK_EVERY = 50  # steps between two checks of the loss: a check waits for the device
-ABSURD = 1e4  # an epoch whose mean loss is so many times the first step's (at least 1) has diverged
+ABSURD = 1e4  # a row whose mean loss is so many times the first step's (at least 1) has diverged
 
 
 class DivergedError(RuntimeError):
@@ -47,7 +39,7 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class History:
-    """What a training left behind: the metrics of every epoch, the number of steps, and how long it took this time.
+    """What a training left behind: rows of metrics, the number of steps, and how long it took this time.
 
     `lost` are the seeds of those networks of an ensemble that diverged.
     """
@@ -59,263 +51,277 @@ class History:
 
     @property
     def losses(self) -> tuple[float, ...]:
-        """The mean loss of every epoch."""
+        """The mean loss of every row."""
         return tuple(row["loss"] for row in self.metrics)
 
 
 def fit(
-    net: nn.Module,
-    data: tuple[Tensor, Tensor] | Loader | Feed,
+    net: nn.Module | Update,
+    data: Data | Feed,
     training: Training,
     *,
     seed: int = 0,
-    test: tuple[Tensor, Tensor] | Loader | None = None,
+    tests: Mapping[str, Data] | None = None,
     preprocess: Preprocess | None = None,
-    objective: Objective | None = None,
     hardware: Hardware | None = None,
     checkpoints: Checkpoints | None = None,
-    alternation: Alternation | None = None,
-    watch: Watch | Onlooker | None = None,
+    followers: Mapping[str, Any] | Iterable[Any] = (),
     progress: bool | None = None,
 ) -> History:
-    """Train a network, in place.
+    """Train a network, or whatever an `Update` trains, in place.
 
-    `data` are stored samples and labels, which live on the device and are augmented and preprocessed there batch by
-    batch, a loader of ready batches, or a function that makes a source of them on a device. The order of samples, a
-    DataLoader's too, their augmentation and dropout come from the seed and the number of the epoch or step alone: two
-    calls agree bit for bit whatever else draws random numbers, and so do a call that was killed and its second start
-    from `checkpoints`. A network that is wholly in eval mode is trained in train mode; otherwise each module trains in
-    its own mode, so that a BatchNorm frozen by `.eval()` stays frozen. `objective` None: cross-entropy as `training`
-    asks for. `alternation` and `watch` are stepped after the optimizer. `progress` None: only on a terminal.
+    `data` are stored samples and labels (x, y), or x alone, which live on the device and are augmented and preprocessed
+    there batch by batch, or a loader of ready batches. Each of `tests` is judged by the objective at every `evaluate`
+    of the training. The order of samples, a DataLoader's too, their augmentation and dropout come from the seed and the
+    number of the epoch or step alone: two calls agree bit for bit whatever else draws random numbers, and so do a call
+    that was killed and its second start from `checkpoints`. A network that is wholly in eval mode is trained in train
+    mode; otherwise each module trains in its own mode, so that a BatchNorm frozen by `.eval()` stays frozen.
+    `followers` (by name, or in a sequence) are called after each step. `progress` None: only on a terminal.
     """
     hardware = Hardware() if hardware is None else hardware
-    fabric = make_fabric(hardware, training)
+    fabric = make_fabric(hardware, training.precision)
     with switches(hardware, fabric.device):
-        return _Loop(net, data, training, seed, test, preprocess, objective, hardware, fabric, alternation).run(
-            checkpoints, watch, progress
-        )
+        run = _Run(net, data, training, seed, tests or {}, preprocess, hardware, fabric, followers)
+        return run.to_the_end(checkpoints, progress)
 
 
-class _Loop:
+class _Run:
     """The parts of one training, put together."""
 
     def __init__(
         self,
-        net: nn.Module,
-        data: tuple[Tensor, Tensor] | Loader | Feed,
+        net: nn.Module | Update,
+        data: Data | Feed,
         training: Training,
         seed: int,
-        test: tuple[Tensor, Tensor] | Loader | None,
+        tests: Mapping[str, Data],
         preprocess: Preprocess | None,
-        objective: Objective | None,
         hardware: Hardware,
         fabric: Any,
-        alternation: Alternation | None,
+        followers: Mapping[str, Any] | Iterable[Any],
     ) -> None:
-        self.net, self.training, self.seed, self.fabric = net, training, seed, fabric
-        self.alternation = alternation
-        device: torch.device = fabric.device
+        self.training, self.seed, self.fabric, self.preprocess = training, seed, fabric, preprocess
+        self.tests = tests
+        self.checkpoints: Checkpoints | None = None
+        where = fabric.device, fabric.global_rank, fabric.world_size
+        source = source_of(data, training, preprocess, seed, *where)
+        self.source = source if training.repeat == 1 else Repeated(source, training.repeat)
+        self.per_epoch = self.source.steps
+        self.total = training.length.steps(self.per_epoch)
+        self.rate = learning_rate(training, self.per_epoch)
+        if training.schedule.warmup.steps(self.per_epoch) > self.total:
+            raise ValueError(f"warmup must lie within the {self.total} steps, got {training.schedule.warmup}")
+        self.update, about = self._updated(net)
+        own = getattr(self.update, "net", None)
+        self.net: nn.Module = nn.ModuleDict(dict(self.update.modules)) if own is None else own
+        self.objective: Objective | None = getattr(self.update, "objective", None)
+        if tests and self.objective is None:
+            raise ValueError(f"test sets need an `objective` that judges them; {type(self.update).__name__} has none")
+        if self.objective is not None and hasattr(source, "label"):
+            source.label(self.objective.labels)
         if training.channels_last:
-            net.to(memory_format=torch.channels_last)
-        if objective is None and isinstance(data, tuple):
-            data = data[0], class_labels(data[1])
-        self.source = self._source(data, preprocess, self._labelled if objective is None else None)
-        self.objective = self._objective(objective, data)
-        if isinstance(test, tuple):
-            test = Batches(test[0], class_labels(test[1]), 1000, preprocess, device)
-        self.test = test
-        if alternation is not None:
-            alternation.to(device)
-        self.model = fabric.setup_module(self._compiled() if hardware.compile else net)
-        optimizer = make_optimizer(net, training, device)
-        average = None if training.ema is None else Average(net, training.ema)
-        self.state = State(net, optimizer, fabric, average, alternation, self.objective)
-        graph = self._captures(hardware, data)
-        stepper = optimizer if graph else fabric.setup_optimizers(optimizer)
-        plain = PlainStep(net, self.model, stepper, self.source, self.objective, training, average, fabric)
-        self.step: Callable[[Tensor, Tensor], Tensor] = GraphStep(plain, alternation) if graph else plain
+            for module in self.update.modules.values():
+                module.to(memory_format=torch.channels_last)
+        captures = self._captures(hardware, data)
+        self._set_up(Engine(fabric, hardware, training, captures, self._example))
+        self.ema = None if training.ema is None else EMA(self.net, training.ema)
+        self.followers = Followers(followers, self.ema)
+        for alternation in self.followers.alternations:
+            alternation.to(fabric.device)
+        self.log = Log(fabric)
+        self.state = State(self.update, self.followers, self.log, fabric, about)
+        plain = PlainStep(self.update, self.source, self.engine)
+        stage = lambda: tuple(one.stage for one in self.followers.alternations)  # noqa: E731
+        self.step = CapturedStep(plain, stage) if captures else plain
 
-    def _source(
-        self,
-        data: tuple[Tensor, Tensor] | Loader | Feed,
-        preprocess: Preprocess | None,
-        labelled: Callable[[Tensor], Tensor] | None,
-    ) -> Source:
-        device, rank, world = self.fabric.device, self.fabric.global_rank, self.fabric.world_size
-        source: Source
-        if isinstance(data, tuple):
-            source = OnDevice(data, self.training, preprocess, self.seed, device, rank, world)
-        else:
-            own = mix(self.seed, f"loader {rank}")
-            source = data(device) if callable(data) else FromLoader(data, device, own, labelled)
-        return source if self.training.repeat == 1 else Repeated(source, self.training.repeat)
+    def _updated(self, net: nn.Module | Update) -> tuple[Update, str]:
+        """What takes the steps, and what a checkpoint must be of to be resumed."""
+        if not isinstance(net, nn.Module | Update):
+            raise TypeError(f"fit trains a network or an Update, not a {type(net).__name__}")
+        if not isinstance(net, nn.Module):
+            kinds = (f"{name} {type(one).__name__}" for name, one in net.modules.items())
+            return net, f"{type(net).__name__} ({', '.join(kinds)})"
+        goal = self.training.objective
+        objective = objective_of(goal, self.total)
+        about = repr(goal) if isinstance(goal, Goal) else getattr(goal, "__name__", type(goal).__name__)
+        return Descend(net, objective, self.training.optimizer), f"{type(net).__name__} by {about}"
 
-    def _labelled(self, labels: Tensor) -> Tensor:
-        """A loader's labels, checked; a network with fewer outputs is then noticed before a GPU would fault."""
-        whole = class_labels(labels)
-        if isinstance(self.objective, Classify):
-            self.objective.classes = max(self.objective.classes, classes_of(whole))
-        return whole
-
-    def _objective(self, given: Objective | None, data: tuple[Tensor, Tensor] | Loader | Feed) -> Objective:
-        if given is None:
-            classes = classes_of(data[1]) if isinstance(data, tuple) else 0
-            return Classify.of(self.training, self.source.steps, classes)
-        if self.training.temperature != 1 and not hasattr(given, "temperature"):
-            name = getattr(given, "__name__", type(given).__name__)
-            raise ValueError(
-                f"temperature={self.training.temperature!r} divides the logits of cross-entropy; the objective {name} "
-                "has none: leave the temperature at 1"
+    def _set_up(self, engine: Engine) -> None:
+        """Give the update its devices, or put one that asks for nothing onto them."""
+        self.engine = engine
+        if hasattr(self.update, "setup"):
+            self.update.setup(engine)
+            return
+        if self.fabric.world_size > 1 or self.training.precision == "16-mixed":
+            raise HardwareError(
+                f"{type(self.update).__name__} needs a method setup(engine) for several processes or 16-mixed"
             )
-        return given
+        for module in self.update.modules.values():
+            self.fabric.strategy.precision.convert_module(module).to(engine.device)
 
-    def _compiled(self) -> Any:
-        """The network as it is called, compiled by itself, for what was compiled for others counts against a limit.
-
-        It runs once before, so that what winze reads of a foreign forward is read when the compiler comes.
-        """
-        net = self.fabric.to_device(self.net)
-        with unchanged(net, training=True), torch.no_grad(), self.fabric.autocast():
-            first = next(iter(self._batches(0)))
-            self.objective(net, *self.source.make(*first))
-        torch.compiler.reset()
-        return torch.compile(net)
+    def _example(self) -> Pair:
+        first, second = next(iter(self.source.epoch(0)))
+        return self.source.make(first, second)
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""
+        update = self.update
+        slow = isinstance(update, Descend) and not update.config.capturable
         reasons = {
-            "there is no CUDA device": self.fabric.device.type != "cuda",
+            "there is no CUDA device": not captured.CudaGraph.works_on(self.fabric.device),
             "several processes share the run": self.fabric.world_size > 1,
-            f"the optimizer {self.training.optimizer} cannot be captured": self.training.optimizer not in CAPTURABLE,
+            f"the optimizer {type(self.training.optimizer).__name__} cannot be captured": slow,
+            f"{name_of(update)} does not say that it is capturable": not update.capturable,
             "16-mixed scales losses by hand": self.training.precision == "16-mixed",
-            "batches come from a loader": not isinstance(data, tuple) and not callable(data),
+            "batches come from a loader": isinstance(data, Loader) and not isinstance(data, Tensor | tuple),
         }
         why = [reason for reason, true in reasons.items() if true]
         if hardware.step == "graph" and why:
             raise HardwareError(f'step="graph" is not possible: {why[0]}')
         return hardware.step == "graph" or (hardware.step == "auto" and not why)
 
-    def run(self, checkpoints: Checkpoints | None, watch: Watch | Onlooker | None, progress: bool | None) -> History:
-        """Go on from the newest checkpoint to the last epoch."""
-        training, begun = self.training, time.perf_counter()
-        first, metrics = self.state.resume(checkpoints, watch)
-        total = training.epochs * self.source.steps
-        shown = progress if self.fabric.is_global_zero else False
-        before = modes_of(self.net)
-        if not first:
-            self._look(watch, 0)
-        frozen = {module for module, mode in before if not mode} if any(mode for _, mode in before) else set()
-        self.net.train()  # by each module's own `train`, which may keep it in eval mode
-        self.modes = [(module, mode and module not in frozen) for module, mode in modes_of(self.net)]
+    def to_the_end(self, checkpoints: Checkpoints | None, progress: bool | None) -> History:
+        """Resume from the newest checkpoint and train to the last step."""
+        begun, self.checkpoints = time.perf_counter(), checkpoints
+        step = self.state.resume(checkpoints)
+        modules = list(self.update.modules.values())
+        before = [pair for module in modules for pair in modes_of(module)]
+        if not step:
+            self.followers.begin(self.net)
+        self.modes = _training_modes(modules)
         set_modes(self.modes)
         try:
-            with Bar(total, shown, training.batch, first * self.source.steps) as bar:
-                for epoch in range(first, training.epochs):
-                    metrics.append(self._epoch(epoch, watch, bar, checkpoints))
-                    if checkpoints is not None and self._is_due(epoch, training.checkpoint_every):
-                        self.state.save(checkpoints, metrics, watch, (epoch + 1) * self.source.steps)
+            with Bar(self.total, progress if self.fabric.is_global_zero else False, self.training.batch, step) as bar:
+                self._train(step, bar)
         finally:
             set_modes(before)
-        if self.state.average is not None:
-            self.net.load_state_dict(self.state.average.weights)
-        return History(tuple(metrics), total, time.perf_counter() - begun)
+        if self.ema is not None:
+            self.ema.keep(self.net)
+        return History(tuple(self.state.metrics), self.total, time.perf_counter() - begun)
 
-    def _epoch(
-        self, epoch: int, watch: Watch | Onlooker | None, bar: Bar, checkpoints: Checkpoints | None
-    ) -> dict[str, float]:
-        rate = learning_rate(self.training, self.source.steps)
-        start, sizes = epoch * self.source.steps, []
-        losses = torch.empty(self.source.steps, device=self.fabric.device)
-        for i, (one, other) in enumerate(self._batches(epoch)):
-            step = start + i
-            seed_devices(mix(self.seed, f"step {self.fabric.global_rank}", step), self.fabric.device)
-            set_rate(self.state.optimizer, rate(step))
-            losses[i] = self.step(one, other)
-            sizes.append(len(one))
-            if self.alternation is not None:
-                self.alternation.step()
-            if hasattr(self.objective, "step"):
-                self.objective.step()
-            if (i + 1) % CHECK_EVERY == 0 or i + 1 == self.source.steps:
-                self._check(losses[: i + 1], epoch, checkpoints)
-            if watch is not None:
-                self._look(watch, step + 1)
+    def _train(self, step: int, bar: Bar) -> None:
+        device, rate = self.fabric.device, self.rate
+        batches = self._batches(step)
+        while step < self.total:
+            first, second = next(batches)
+            seed_quickly(mix(self.seed, f"step {self.fabric.global_rank}", step), device)
+            for optimizer in self.update.optimizers.values():
+                set_rates(optimizer, partial(rate, step))
+            values = self.step(first, second)
+            self.log.add(self.step.names, values, len(first))
+            if self.objective is not None:
+                self.objective.advance()
+            step += 1
+            whole = step % self.per_epoch == 0
+            if whole:
+                next(batches, None)  # a loader notices here that it has more
+            judges = self._is_due(step, self.training.evaluate)
+            logs = whole or judges
+            keeps = self.checkpoints is not None and self._is_due(step, self.training.checkpoint)
+            if self.log.full or logs or keeps:
+                self._check(step)
+            self.followers.after_step(self.net, step)
+            found = self.followers.after_epoch(self.net, step // self.per_epoch) if whole else []
+            if self.followers.steps:
                 set_modes(self.modes)
             bar.advance()
-        weights = torch.tensor(sizes, dtype=torch.float64)
-        loss = self._mean(torch.stack([losses.double().cpu() @ weights, weights.sum()]))
-        if self.state.first_loss is None:
-            self.state.first_loss = float(losses[0])
-        self._check_epoch(epoch, loss, checkpoints)
-        row = {"epoch": epoch + 1, "step": start + self.source.steps, "lr": rate(step), "loss": loss}
-        if self.test is not None and self._is_due(epoch, self.training.evaluate_every):
-            row |= self._judged(epoch, checkpoints)
-        bar.say(
-            f"epoch {epoch + 1}, loss {loss:.4f}" + (f", accuracy {row['accuracy']:.3f}" if "accuracy" in row else "")
-        )
+            if logs or keeps:
+                self._check_weights(step)
+            if logs:
+                self.state.metrics.append(self._row(step, found, judges, bar))
+            if keeps and self.checkpoints is not None:
+                self.state.save(self.checkpoints, step)
+            if whole and step < self.total:
+                batches = self._batches(step)
+
+    def _is_due(self, step: int, every: Length) -> bool:
+        return step % max(1, every.steps(self.per_epoch)) == 0 or step == self.total
+
+    def _batches(self, step: int) -> Iterator[Pair]:
+        """The batches of this step's epoch, from this step on."""
+        return iter(self.source.epoch(*divmod(step, self.per_epoch)))
+
+    def _row(self, step: int, found: list[Mapping[str, float]], judges: bool, bar: Bar) -> dict[str, float]:
+        """The metrics since the last row: losses, learning rates, what the test sets and the followers say."""
+        epoch = step // self.per_epoch if step % self.per_epoch == 0 else step / self.per_epoch
+        row: dict[str, float] = {"epoch": epoch, "step": step}
+        for name, optimizer in self.update.optimizers.items():
+            lr = "lr" if len(self.update.optimizers) == 1 else f"lr.{name}"
+            row[lr] = self.rate(step - 1, optimizer.param_groups[0]["initial_lr"])
+        row |= self.log.row()
+        self._check_loss(step, row["loss"])
+        judgements = [self._judged(name, step) for name in self.tests] if judges else []
+        for more in (*judgements, *found):
+            for name, value in more.items():
+                if name in row:
+                    raise ValueError(f"two things report a metric {name!r} in one row: rename one of them")
+                row[name] = float(value)
+        shown = f", accuracy {row['accuracy']:.3f}" if "accuracy" in row else ""
+        bar.say(f"epoch {epoch:.4g}, loss {row['loss']:.4f}{shown}")
         return row
 
-    def _is_due(self, epoch: int, every: int) -> bool:
-        return (epoch + 1) % every == 0 or epoch + 1 == self.training.epochs
+    def _judged(self, name: str, step: int) -> dict[str, float]:
+        """The objective's metrics of one test set; names of all but the set called "test" begin with the set's."""
+        assert self.objective is not None
+        inside = nullcontext() if self.ema is None else self.ema.inside(self.net)
+        world = 1 if self.state.is_sharded else self.fabric.world_size
+        batches = in_order(self.tests[name], self.preprocess, self.fabric.device, self.fabric.global_rank, world)
+        try:
+            with rng_unchanged(), self.fabric.autocast(), inside:
+                found = judged(self.net, batches, self.objective, self._summed)
+        except ValueError as error:
+            raise ValueError(f"test set {name!r}: {error}") from error
+        if not math.isfinite(loss := found.get("test_loss", 0.0)):
+            why = f"look for NaN or inf in the test set, or {self._advice(step)}"
+            raise self._diverged(f"the test loss is {loss} after step {step}", why)
+        return found if name == "test" else {f"{name}: {metric}": value for metric, value in found.items()}
 
-    def _mean(self, sums: Tensor) -> float:
-        """The mean loss over all processes, from its sum and the number of samples in this one."""
-        total, samples = sums if self.fabric.world_size == 1 else self.fabric.all_reduce(sums, reduce_op="sum")
-        return float(total / samples)
+    def _summed(self, sums: Tensor) -> Tensor:
+        summed: Tensor = sums if self.fabric.world_size == 1 else self.fabric.all_reduce(sums, reduce_op="sum")
+        return summed
 
-    def _judged(self, epoch: int, checkpoints: Checkpoints | None) -> dict[str, float]:
-        assert self.test is not None
-        inside = nullcontext() if self.state.average is None else self.state.average.inside(self.net)
-        with rng_unchanged(), self.fabric.autocast(), inside:
-            found = judge(self.net, self.test)
-        if not math.isfinite(found["test_loss"]) and isinstance(self.objective, Classify):
-            at = (epoch + 1) * self.source.steps
-            why = f"look for NaN or inf in the test set, or {self._advice(at)}"
-            raise self._diverged(f"the test loss is {found['test_loss']} after step {at}", why, checkpoints)
-        return found
-
-    def _batches(self, epoch: int) -> Iterable[Pair]:
-        """An epoch's batches; what a loader draws for them comes from the seed and the epoch's number alone."""
-        seed_all(mix(self.seed, f"epoch {self.fabric.global_rank}", epoch))
-        return self.source.epoch(epoch)
-
-    def _check(self, losses: Tensor, epoch: int, checkpoints: Checkpoints | None) -> None:
+    def _check(self, step: int) -> None:
         """Raise with the first step whose loss is NaN or infinite, the last good checkpoint, and a likely cause."""
-        lost = (~torch.isfinite(losses)).nonzero()
+        losses = self.log.fetch()
+        if self.state.first_loss is None and len(losses):
+            self.state.first_loss = float(losses[0, 0])
+        lost = (~torch.isfinite(losses).all(1)).nonzero()
         if not len(lost):
             return
         i = int(lost[0])
-        at = epoch * self.source.steps + i + 1
+        at = step - len(losses) + i + 1
         first = "inputs are finite at the very first step: look at the weights before training and at the objective"
-        why = self._bad_inputs(epoch, i) or (first if at == 1 else self._advice(at))
-        raise self._diverged(f"the loss is {float(losses[i])} at step {at}", why, checkpoints)
+        why = self._bad_inputs(at - 1) or (first if at == 1 else self._advice(at))
+        raise self._diverged(f"the loss is {float(losses[i, 0])} at step {at}", why)
 
-    def _check_epoch(self, epoch: int, loss: float, checkpoints: Checkpoints | None) -> None:
-        """Raise where the last update spoiled the weights, or losses are finite and absurd."""
-        at = (epoch + 1) * self.source.steps
+    def _check_weights(self, step: int) -> None:
+        """Raise where an update spoiled the weights."""
         lost = self.state.lost()
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
-            what = f"{lost[0]}{more} became NaN or infinite in epoch {epoch + 1}, by step {at}"
-            raise self._diverged(what, self._advice(at), checkpoints)
-        assert self.state.first_loss is not None
-        if loss > ABSURD * max(abs(self.state.first_loss), 1.0):
-            what = f"the mean loss of epoch {epoch + 1} is {loss:.3g}, that of the first step was "
-            raise self._diverged(f"{what}{self.state.first_loss:.3g}", self._advice(at), checkpoints)
+            what = f"{lost[0]}{more} became NaN or infinite in epoch {-(-step // self.per_epoch)}, by step {step}"
+            raise self._diverged(what, self._advice(step))
 
-    def _diverged(self, what: str, why: str, checkpoints: Checkpoints | None) -> DivergedError:
-        kept = None if checkpoints is None else checkpoints.newest()
+    def _check_loss(self, step: int, loss: float) -> None:
+        """Raise where losses are finite and absurd."""
+        first = self.state.first_loss or 0.0
+        if loss > ABSURD * max(abs(first), 1.0):
+            what = f"the mean loss of epoch {-(-step // self.per_epoch)} is {loss:.3g}, that of the first step was"
+            raise self._diverged(f"{what} {first:.3g}", self._advice(step))
+
+    def _diverged(self, what: str, why: str) -> DivergedError:
+        kept = None if self.checkpoints is None else self.checkpoints.newest()
         where = "" if kept is None else f"; the last good checkpoint is of step {kept.step}"
         return DivergedError(f"training diverged: {what}{where}; {why}")
 
-    def _bad_inputs(self, epoch: int, number: int) -> str:
-        """What is wrong with the batch of that number; empty where its inputs are finite."""
+    def _bad_inputs(self, step: int) -> str:
+        """What is wrong with the batch of that step; empty where its inputs are finite."""
         with rng_unchanged():
-            pair = next(islice(self._batches(epoch), number, None), None)
+            pair = next(self._batches(step), None)
         if pair is None:
             return ""
-        each = [~torch.isfinite(part).reshape(len(part), -1).all(1) for part in self.source.make(*pair)]
-        bad = torch.stack(each).any(0)
+        parts = [part for part in self.source.make(*pair) if part is not None]
+        bad = torch.stack([~torch.isfinite(part).reshape(len(part), -1).all(1) for part in parts]).any(0)
         if not bad.any():
             return ""
         rows = pair[0][bad].tolist() if isinstance(self.source, OnDevice) else []
@@ -326,19 +332,19 @@ class _Loop:
         )
 
     def _advice(self, at: int) -> str:
-        training = self.training
-        advice = f"try a lower lr than {training.lr:g}"
-        if training.clip is None:
+        lr = next(iter(self.update.optimizers.values())).param_groups[0]["initial_lr"]
+        advice = f"try a lower lr than {lr:g}"
+        if self.training.clip is None:
             advice += ", or clip=1.0"
-        return advice + (", or a warmup" if not training.warmup and at <= 5 * self.source.steps else "")
+        return advice + (
+            ", or a warmup" if not self.training.schedule.warmup.count and at <= 5 * self.per_epoch else ""
+        )
 
-    def _look(self, watch: Watch | Onlooker | None, step: int) -> None:
-        if watch is None:
-            return
-        with rng_unchanged():
-            if not isinstance(watch, Watch):
-                watch(self.net, step)
-            elif step:  # it has read the start itself
-                watch.step()
-                if step % self.source.steps == 0:
-                    watch.epoch()
+
+def _training_modes(modules: list[nn.Module]) -> Modes:
+    """The mode in which each part trains: its own, but where a module is wholly in eval mode, train mode."""
+    before = [modes_of(module) for module in modules]
+    frozen = {one for modes in before if any(mode for _, mode in modes) for one, mode in modes if not mode}
+    for module in modules:
+        module.train()  # by each part's own `train`, which may keep it in eval mode
+    return [(one, mode and one not in frozen) for module in modules for one, mode in modes_of(module)]

@@ -1,7 +1,7 @@
 """Seeds for everything that a training draws, from its own seed, a word and a count.
 
-Each draw depends on these alone, never on how many numbers were drawn before. So a training that was killed goes on
-exactly as it would have, without a generator's state being kept, and nothing that others draw can change it.
+Each draw depends on these alone, never on how many numbers were drawn before. So a training that was killed resumes
+exactly, without stored generator states, and nothing that others draw can change it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,13 @@ def seed_all(seed: int) -> None:
     random.seed(seed)
 
 
-def seed_devices(seed: int, device: torch.device) -> None:
-    """Seed what draws without a generator of its own, on the CPU and on this device only.
+def seed_quickly(seed: int, device: torch.device | None = None) -> None:
+    """Seed the same generators, but of devices only this one.
 
-    `torch.manual_seed` would do, at half a millisecond a call on a machine without a GPU.
+    `torch.manual_seed` would do, at half a millisecond per call on a machine without a GPU.
     """
     torch.default_generator.manual_seed(seed)
-    if device.type != "cpu":
+    if device is not None and device.type != "cpu":
         torch.get_device_module(device).manual_seed(seed)
+    np.random.seed(seed % 2**32)
+    random.seed(seed)

@@ -1,111 +1,95 @@
-"""All that a training must remember to go on as if it had never stopped."""
+"""Everything that a training must store to resume as if it had never stopped."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from winze.files import StoreError
-from winze.shape import Alternation
-from winze.train.average import Average
+from winze.train.captured import tensors_of
 from winze.train.checkpoints import Checkpoint, Checkpoints
-from winze.train.members import Members
-
-Metrics = list[dict[str, float]]
-
-
-@runtime_checkable
-class Lasting(Protocol):
-    """An onlooker that remembers what it has seen, as `Watch` does."""
-
-    def state_dict(self) -> dict[str, Any]: ...
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+from winze.train.followers import Followers
+from winze.train.log import Log
+from winze.train.update import Update
 
 
 class State:
-    """Weights, optimizer, gradient scaler, average, alternation, scheduled objective, metrics, watched readings so far.
+    """Modules, optimizers and followers by name, gradient scaler, metrics, losses since the last row.
 
-    Random numbers need no remembering (see `seeds`). Where several processes share a run, the first one writes and all
-    read; weights that are spread over devices are gathered first.
+    Random numbers need no storing (see `seeds`). Where several processes share a run, the first one writes and all
+    read; weights that are sharded over devices are gathered first.
     """
 
-    def __init__(
-        self,
-        net: nn.Module,
-        optimizer: torch.optim.Optimizer,
-        fabric: Any,
-        average: Average | None,
-        alternation: Alternation | None,
-        objective: object,
-    ) -> None:
-        self.net, self.optimizer, self.fabric = net, optimizer, fabric
-        self.average, self.alternation = average, alternation
-        temperature = getattr(objective, "temperature", None)
-        self.temperature = temperature if isinstance(temperature, nn.Module) else None
-        self.scaler: Any = getattr(fabric.strategy.precision, "scaler", None)
+    def __init__(self, update: Update, followers: Followers, log: Log, fabric: Any, about: str) -> None:
+        self.update, self.followers, self.log, self.fabric = update, followers, log, fabric
+        self.metrics: list[dict[str, float]] = []
         self.first_loss: float | None = None
-        # of an ensemble the networks that are not lost go on
-        self._sound = set() if isinstance(net, Members) else set(finite(tensors_of(net)))
+        self._scaler: Any = getattr(fabric.strategy.precision, "scaler", None)
+        self._about = about
+        # an ensemble goes on without those of its networks that have diverged
+        tolerant = any(getattr(module, "tolerates_divergence", False) for module in update.modules.values())
+        self._sound = set() if tolerant else set(finite(tensors_of(update)))
 
-    def save(self, checkpoints: Checkpoints, metrics: Metrics, watch: object, step: int) -> None:
-        """Keep everything as it is now."""
-        weights, optimizer = self._gathered()
-        if not self.fabric.is_global_zero:
-            self.fabric.barrier()
-            return
-        state: dict[str, Any] = {"epochs": len(metrics), "metrics": metrics, "optimizer": optimizer}
-        state["first_loss"] = self.first_loss
-        if self.scaler is not None:
-            state["scaler"] = self.scaler.state_dict()
-        if self.average is not None:
-            state["average"] = self.average.weights
-        if self.alternation is not None:
-            state["alternation"] = self.alternation.state_dict()
-        if self.temperature is not None:
-            state["temperature"] = self.temperature.state_dict()
-        if isinstance(watch, Lasting):
-            state["watch"] = watch.state_dict()
-        checkpoints.save(step, weights, state)
+    def save(self, checkpoints: Checkpoints, step: int) -> None:
+        weights, optimizers, extra = self._gathered()
+        self.log.gather()
+        if self.fabric.is_global_zero:
+            parts: dict[str, Any] = {name: one.state_dict() for name, one in self.followers.lasting.items()}
+            state = {
+                "step": step,
+                "metrics": self.metrics,
+                "log": self.log.state_dict(),
+                "first_loss": self.first_loss,
+                "about": self._about,
+                "optimizers": optimizers,
+                "extra": extra,
+                "followers": parts,
+                "scaler": None if self._scaler is None else self._scaler.state_dict(),
+            }
+            checkpoints.save(step, weights, state)
         self.fabric.barrier()
 
-    def resume(self, checkpoints: Checkpoints | None, watch: object) -> tuple[int, Metrics]:
-        """Put the newest checkpoint in place; the number of finished epochs and their metrics."""
+    def resume(self, checkpoints: Checkpoints | None) -> int:
+        """Put the newest checkpoint in place; the number of steps that it has seen."""
         newest = None if checkpoints is None else checkpoints.newest()
         if checkpoints is None or newest is None:
-            return 0, []
-        state = newest.state
+            return 0
         self._check(newest, checkpoints.folder)
-        parts = {
-            "scaler": self.scaler,
-            "average": self.average,
-            "alternation": self.alternation,
-            "temperature": self.temperature,
-            "watch": watch if isinstance(watch, Lasting) else None,
-        }
-        for name, part in parts.items():
-            if part is not None and name not in state:
-                raise StoreError(
-                    f"the checkpoint of step {newest.step} in {checkpoints.folder} is of a training without {name}: "
-                    "train as it was begun, or remove the folder to start anew"
-                )
-        self._put(newest.weights, state["optimizer"])
-        self.first_loss = state["first_loss"]
-        for name, part in parts.items():
-            if part is not None:
-                part.load_state_dict(state[name])
-        return int(state["epochs"]), list(state["metrics"])
+        state = newest.state
+        self._put(newest.weights, state["optimizers"], state["extra"])
+        for name, one in self.followers.lasting.items():
+            one.load_state_dict(state["followers"][name])
+        if self._scaler is not None:
+            self._scaler.load_state_dict(state["scaler"])
+        self.log.load_state_dict(state["log"])
+        self.metrics, self.first_loss = list(state["metrics"]), state["first_loss"]
+        return newest.step
 
     def lost(self, tensors: Mapping[str, Tensor] | None = None) -> list[str]:
-        """Weights and buffers, of these or of the network's own, that were finite at the start and are not now."""
-        found = tensors_of(self.net) if tensors is None else tensors
+        """Parameters and buffers, of these or of the update's own, that were finite at the start and are not now."""
+        found = tensors_of(self.update) if tensors is None else tensors
         own = {name: value for name, value in found.items() if name in self._sound}
         return sorted(own.keys() - finite(own))
 
     def _check(self, newest: Checkpoint, folder: Path) -> None:
+        """Raise where the checkpoint is of another training, or of one that had diverged."""
+        told = newest.state
+        other = None
+        if told["about"] != self._about:
+            other = f"of another training, {told['about']}, and this is {self._about}"
+        for name in sorted(told["followers"].keys() ^ self.followers.lasting.keys()):
+            other = f"of a training {'with' if name in told['followers'] else 'without'} the follower {name!r}"
+        if (told["scaler"] is None) != (self._scaler is None):
+            other = f"of a training {'without' if told['scaler'] is None else 'with'} a gradient scaler"
+        if other:
+            raise StoreError(
+                f"the checkpoint of step {newest.step} in {folder} is {other}: train as it was begun, or remove the "
+                "folder to start anew"
+            )
         lost = self.lost(newest.weights)
         if lost:
             raise StoreError(
@@ -113,42 +97,50 @@ class State:
                 "training had diverged; remove the folder to start anew"
             )
 
-    def _gathered(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        if not self._is_spread():
-            return dict(self.net.state_dict()), self.optimizer.state_dict()
-        from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
+    def _gathered(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:
+        """Tensors of all modules, states of all optimizers, and what modules store that is no tensor."""
+        if self.is_sharded:
+            from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict
 
-        options = StateDictOptions(full_state_dict=True, cpu_offload=True)
-        weights, optimizer = get_state_dict(self.net, self.optimizer, options=options)
-        whole: dict[str, Any] = weights
-        return whole, optimizer
+            update: Any = self.update
+            options = StateDictOptions(full_state_dict=True, cpu_offload=True)
+            whole: Any
+            whole, optimizer = get_state_dict(update.loss._forward_module, update.optimizers["net"], options=options)
+            optimizers: dict[str, Any] = {"net": optimizer}
+        else:
+            named = self.update.modules.items()
+            whole = {f"{of}.{name}": value for of, module in named for name, value in module.state_dict().items()}
+            optimizers = {name: one.state_dict() for name, one in self.update.optimizers.items()}
+        weights = {name: value for name, value in whole.items() if isinstance(value, Tensor)}
+        return weights, optimizers, {name: value for name, value in whole.items() if name not in weights}
 
-    def _put(self, weights: dict[str, Tensor], optimizer: dict[str, Any]) -> None:
-        if self._is_spread():
+    def _put(self, weights: dict[str, Tensor], optimizers: dict[str, Any], extra: dict[str, Any]) -> None:
+        if self.is_sharded:
             from torch.distributed.checkpoint.state_dict import StateDictOptions, set_state_dict
 
-            options = StateDictOptions(full_state_dict=True)
-            whole: dict[str, Any] = weights
+            update: Any = self.update
             set_state_dict(
-                self.net, self.optimizer, model_state_dict=whole, optim_state_dict=optimizer, options=options
+                update.loss._forward_module,
+                update.optimizers["net"],
+                model_state_dict={**weights, **extra},
+                optim_state_dict=optimizers["net"],
+                options=StateDictOptions(full_state_dict=True),
             )
             return
-        rates = [group["lr"] for group in self.optimizer.param_groups]
-        self.net.load_state_dict(weights)
-        self.optimizer.load_state_dict(optimizer)
-        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
-            group["lr"] = rate  # the same memory on the same device; each step fills it
+        for of, module in self.update.modules.items():
+            own = {name: value for name, value in {**weights, **extra}.items() if name.startswith(f"{of}.")}
+            module.load_state_dict({name.removeprefix(f"{of}."): value for name, value in own.items()})
+        for name, one in self.update.optimizers.items():
+            rates = [group["lr"] for group in one.param_groups]
+            one.load_state_dict(optimizers[name])
+            for group, rate in zip(one.param_groups, rates, strict=True):
+                group["lr"] = rate  # the same memory on the same device; each step fills it
 
-    def _is_spread(self) -> bool:
-        return (
-            "fsdp" in type(self.fabric.strategy).__name__.lower()
-            or "ModelParallel" in type(self.fabric.strategy).__name__
-        )
-
-
-def tensors_of(net: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers of a network by name, as they lie in this process."""
-    return {**dict(net.named_parameters()), **dict(net.named_buffers())}
+    @property
+    def is_sharded(self) -> bool:
+        """Whether each process holds a part of the weights."""
+        kind = type(self.fabric.strategy).__name__
+        return "fsdp" in kind.lower() or "ModelParallel" in kind
 
 
 def finite(tensors: Mapping[str, Tensor]) -> set[str]:

@@ -1,4 +1,4 @@
-"""Networks trained side by side end where each would have ended alone."""
+"""Networks trained as an ensemble end where each would have ended alone."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -10,13 +10,29 @@ from torch import nn
 import winze
 from winze.data import spiral
 from winze.networks import SpiralMLP
-from winze.train import Checkpoints, DivergedError, Hardware, Training, fit, fit_side_by_side
-from winze.train.members import Members
+from winze.train import (
+    SGD,
+    Adam,
+    AdamW,
+    Checkpoints,
+    Classify,
+    Cosine,
+    DivergedError,
+    Epochs,
+    Hardware,
+    Lars,
+    NAdam,
+    Ramp,
+    Training,
+    fit,
+    fit_ensemble,
+)
+from winze.train.ensemble import Ensemble
 
 SEEDS = (3, 1)
 POINTS, LABELS = spiral(26, seed=1)
 DATA = POINTS.double(), LABELS  # 52 points: batches of 16 leave a last one of 4
-TRAINING = Training(epochs=2, batch=16, optimizer="adamw", lr=0.01)
+TRAINING = Training(Epochs(2), batch=16, optimizer=AdamW(0.01))
 ON_CPU = {"hardware": Hardware(accelerator="cpu"), "progress": False}
 RULES = {
     "standard": None,
@@ -48,7 +64,7 @@ def one_after_the_other(nets: list[nn.Module], training: Training = TRAINING, ev
     """The mean loss of all networks in each epoch, each trained by `fit`."""
     each = alternations(nets, every) or [None] * len(nets)
     told = [
-        fit(net, DATA, training, seed=seed, alternation=one, **ON_CPU).losses
+        fit(net, DATA, training, seed=seed, followers=[one] if one else [], **ON_CPU).losses
         for net, seed, one in zip(nets, SEEDS, each, strict=True)
     ]
     return torch.tensor(told, dtype=torch.float64).mean(0).tolist()
@@ -65,7 +81,7 @@ def test_every_rule_trains_each_network_as_fit_does(name):
     together, alone = networks(RULES[name]), networks(RULES[name])
     start = deepcopy(together)
     each = alternations(together)
-    history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
+    history = fit_ensemble(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
     told = one_after_the_other(alone)
     assert_same(together, alone)
     assert history.losses == pytest.approx(told, rel=1e-6)  # kept in float32
@@ -78,11 +94,12 @@ def test_every_rule_trains_each_network_as_fit_does(name):
 @pytest.mark.parametrize(
     "change",
     [
-        {"optimizer": "adam", "weight_decay": 0.0},
-        {"optimizer": "nadam", "weight_decay": 0.1},
-        {"optimizer": "sgd", "momentum": 0.9, "nesterov": True, "weight_decay": 0.1},
+        {"optimizer": Adam(0.01)},
+        {"optimizer": NAdam(0.01, weight_decay=0.1)},
+        {"optimizer": SGD(0.01, momentum=0.9, nesterov=True, weight_decay=0.1)},
         {"clip": 0.05},
-        {"schedule": "cosine", "warmup": 1.0, "smoothing": 0.1, "drop_last": True},
+        {"schedule": Cosine(warmup=Epochs(1)), "objective": Classify(smoothing=0.1), "drop_last": True},
+        {"objective": Classify(temperature=Ramp(1.0, 4.0), compensate=True)},
         {"ema": 0.9},
     ],
     ids=str,
@@ -90,7 +107,7 @@ def test_every_rule_trains_each_network_as_fit_does(name):
 def test_every_way_to_train_is_the_same(change):
     training = replace(TRAINING, **change)
     together, alone = networks(), networks()
-    fit_side_by_side(together, DATA, training, seeds=SEEDS, **ON_CPU)
+    fit_ensemble(together, DATA, training, seeds=SEEDS, **ON_CPU)
     one_after_the_other(alone, training)
     assert_same(together, alone)
 
@@ -99,7 +116,7 @@ def test_a_network_that_draws_doubles_is_given_doubles():
     """Fabric's 64-true computes the loss of one network in float32, so that the two agree no further."""
     training, data = replace(TRAINING, precision="64-true"), (POINTS, LABELS)
     together, alone = networks(RULES["droppath"]), networks(RULES["droppath"])
-    fit_side_by_side(together, data, training, seeds=SEEDS, **ON_CPU)
+    fit_ensemble(together, data, training, seeds=SEEDS, **ON_CPU)
     for net, seed in zip(alone, SEEDS, strict=True):
         fit(net, data, training, seed=seed, **ON_CPU)
     assert_same(together, alone, within=1e-6)
@@ -109,15 +126,15 @@ def test_stages_may_last_several_steps():
     rule = RULES["output"]
     together, alone = networks(rule), networks(rule)
     each = alternations(together, every=3)
-    fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
+    fit_ensemble(together, DATA, TRAINING, seeds=SEEDS, alternations=each, **ON_CPU)
     one_after_the_other(alone, every=3)
     assert_same(together, alone)
 
 
-def test_members_differ_in_data_order_and_masks_even_from_one_start():
+def test_networks_differ_in_data_order_and_masks_even_from_one_start():
     rule = RULES["output"]
     nets = [deepcopy(net) for net in networks(rule, 1) for _ in range(3)]
-    fit_side_by_side(nets, DATA, TRAINING, seeds=(0, 0, 1), alternations=alternations(nets), **ON_CPU)
+    fit_ensemble(nets, DATA, TRAINING, seeds=(0, 0, 1), alternations=alternations(nets), **ON_CPU)
     ends = [net.output.weight for net in nets]
     assert not torch.allclose(ends[0], ends[1], atol=1e-4)  # other masks
     assert not torch.allclose(ends[0], ends[2], atol=1e-4)  # another order
@@ -125,12 +142,12 @@ def test_members_differ_in_data_order_and_masks_even_from_one_start():
 
 @pytest.mark.parametrize("name", ["droppath", "output"])
 def test_a_training_that_was_killed_goes_on_bit_for_bit(name, tmp_path):
-    training = replace(TRAINING, epochs=3)
+    training = replace(TRAINING, length=Epochs(3))
 
     def train(folder, stop=None):
         nets = networks(RULES[name])
         given = {"seeds": SEEDS, "alternations": alternations(nets), "checkpoints": Checkpoints(folder), **ON_CPU}
-        fit_side_by_side(nets, DATA, training, watch=stop, **given)
+        fit_ensemble(nets, DATA, training, followers=[stop] if stop else [], **given)
         return nets
 
     def stop(net, step):
@@ -145,25 +162,25 @@ def test_a_training_that_was_killed_goes_on_bit_for_bit(name, tmp_path):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="captured steps need a GPU")
 @pytest.mark.parametrize("name", RULES)
-def test_captured_steps_train_members_as_plain_ones_do(name):
+def test_captured_steps_train_an_ensemble_as_plain_ones_do(name):
     ends = []
     for step in ("plain", "graph"):
         nets = networks(RULES[name])
         hardware = Hardware(accelerator="cuda", step=step)
         given = {"seeds": SEEDS, "alternations": alternations(nets), "hardware": hardware, "progress": False}
-        fit_side_by_side(nets, DATA, TRAINING, **given)
+        fit_ensemble(nets, DATA, TRAINING, **given)
         ends.append([net.cpu() for net in nets])
     assert_same(*ends)
 
 
-def test_a_member_that_is_lost_does_not_disturb_the_others():
+def test_a_network_that_diverges_does_not_disturb_the_others():
     together, alone = networks(), networks()
     with torch.no_grad():
         together[1].output.weight.fill_(torch.nan)
     with pytest.warns(
         UserWarning, match="1 of 2 networks diverged, those of seeds 1: losses are means over the others"
     ):
-        history = fit_side_by_side(together, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+        history = fit_ensemble(together, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
     assert history.lost == (1,)
     with pytest.raises(DivergedError):
         fit(deepcopy(together[1]), DATA, TRAINING, **ON_CPU)
@@ -173,73 +190,73 @@ def test_a_member_that_is_lost_does_not_disturb_the_others():
     assert together[1].output.weight.isnan().all()
 
 
-def test_members_that_are_all_lost_are_an_error():
+def test_networks_that_all_diverge_are_an_error():
     nets = networks()
     with torch.no_grad():
         for net in nets:
             net.output.weight.fill_(torch.nan)
     with pytest.raises(DivergedError, match="the loss is nan at step 1"):
-        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+        fit_ensemble(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
 
 
-def test_a_member_lost_before_a_stop_is_still_named_after_it(tmp_path):
+def test_a_network_that_diverged_before_a_stop_is_still_named_after_it(tmp_path):
     nets = networks()
     with torch.no_grad():
         nets[0].output.weight.fill_(torch.nan)
-    for training in (TRAINING, replace(TRAINING, epochs=3)):
+    for training in (TRAINING, replace(TRAINING, length=Epochs(3))):
         with pytest.warns(UserWarning, match="seeds 3:"):
-            fit_side_by_side(nets, DATA, training, seeds=SEEDS, checkpoints=Checkpoints(tmp_path), **ON_CPU)
+            fit_ensemble(nets, DATA, training, seeds=SEEDS, checkpoints=Checkpoints(tmp_path), **ON_CPU)
 
 
-def test_labels_beyond_the_outputs_are_refused_for_members_too():
+def test_labels_beyond_the_outputs_are_refused_for_an_ensemble_too():
     with pytest.raises(ValueError, match="labels go up to 2, but networks put out 2 classes"):
-        fit_side_by_side(networks(), (DATA[0], LABELS + 1), TRAINING, seeds=SEEDS, **ON_CPU)
+        fit_ensemble(networks(), (DATA[0], LABELS + 1), TRAINING, seeds=SEEDS, **ON_CPU)
 
 
 def test_what_else_draws_at_random_raises_rather_than_draws_for_all():
     nets = [nn.Sequential(nn.Linear(2, 4), nn.Dropout(), nn.Linear(4, 2)).double() for _ in SEEDS]
     with pytest.raises(RuntimeError, match="random"):
-        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
+        fit_ensemble(nets, DATA, TRAINING, seeds=SEEDS, **ON_CPU)
 
 
 @pytest.mark.parametrize("rule", [winze.ResidualDropPath(mask="batch"), winze.ResidualDropPath(compute="rows")])
 def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
     nets = networks(rule)
     with pytest.raises(ValueError, match='compute="dense"'):
-        fit_side_by_side(nets, DATA, TRAINING, seeds=SEEDS, alternations=alternations(nets), **ON_CPU)
+        fit_ensemble(nets, DATA, TRAINING, seeds=SEEDS, alternations=alternations(nets), **ON_CPU)
 
 
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"optimizer": "lars"}, "lars"),
-        ({"decay_vectors": False}, "decay_vectors"),
-        ({"rates": (("weights", 0.1),)}, "rates="),
+        ({"optimizer": Lars(0.1)}, "Lars"),
+        ({"optimizer": SGD(decay_vectors=False)}, "decay_vectors"),
+        ({"optimizer": SGD(rates=(("weights", 0.1),))}, "rates="),
         ({"precision": "16-mixed"}, "16-mixed"),
         ({"augment": (winze.data.Flip(),)}, "augmented"),
         ({"repeat": 2}, "repeated"),
     ],
 )
-def test_what_members_cannot_share_is_refused(change, word):
+def test_what_an_ensemble_cannot_share_is_refused(change, word):
     with pytest.raises(ValueError, match=word):
-        fit_side_by_side(networks(), DATA, replace(TRAINING, **change), seeds=SEEDS, **ON_CPU)
+        fit_ensemble(networks(), DATA, replace(TRAINING, **change), seeds=SEEDS, **ON_CPU)
 
 
 def test_networks_that_do_not_fit_together_are_refused():
     with pytest.raises(ValueError, match="a seed for each of 2 networks"):
-        fit_side_by_side(networks(), DATA, TRAINING, seeds=(0, 1, 2), **ON_CPU)
-    with pytest.raises(ValueError, match="one make"):
-        Members([*networks(count=1), *networks(count=1, depth=2)], nn.Module())
+        fit_ensemble(networks(), DATA, TRAINING, seeds=(0, 1, 2), **ON_CPU)
+    with pytest.raises(ValueError, match="one architecture"):
+        Ensemble([*networks(count=1), *networks(count=1, depth=2)])
     with pytest.raises(ValueError, match="BatchNorm"):
-        Members([nn.BatchNorm1d(2)], nn.Module())
+        Ensemble([nn.BatchNorm1d(2)])
     nets = networks()
     nets[1].output.bias.requires_grad_(False)
-    with pytest.raises(ValueError, match="do not learn"):
-        Members(nets, nn.Module())
+    with pytest.raises(ValueError, match="frozen parameters"):
+        Ensemble(nets)
     nets = networks(RULES["output"])
     with pytest.raises(ValueError, match="rows="):
-        Members(nets, nn.Module(), [winze.Alternation(net) for net in nets])
+        Ensemble(nets, [winze.Alternation(net) for net in nets])
     each = alternations(nets)
     each[0].step()
     with pytest.raises(ValueError, match="in step"):
-        Members(nets, nn.Module(), each)
+        Ensemble(nets, each)

@@ -1,4 +1,4 @@
-"""Where a training runs: Fabric's devices, and torch's switches while it lasts."""
+"""Where a training runs: devices, processes, and torch's global switches while it lasts."""
 
 from __future__ import annotations
 
@@ -6,21 +6,51 @@ import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from winze.modes import rng_unchanged
-from winze.train.config import Hardware, Training
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """Where training runs; it changes speed and rounding, not what is learned.
+
+    `step="auto"` captures steps of fixed shape as CUDA graphs on one GPU, where the update says that it is
+    `capturable`, and takes plain steps elsewhere; "graph" insists. `compile` fuses what the network does into fewer
+    kernels, captured or not. With `deterministic` two runs on one GPU agree bit for bit; on a CPU they do with the same
+    number of `threads`.
+    """
+
+    accelerator: str = "auto"
+    """cpu, cuda, mps, or auto"""
+    devices: int = 1
+    """more than one: start with torchrun --nproc-per-node N"""
+    strategy: str = "auto"
+    """ddp, fsdp..., as Lightning Fabric names them"""
+    step: str = "auto"
+    compile: bool = False
+    """by torch.compile, which takes its time at the start"""
+    deterministic: bool = False
+    threads: int | None = None
+    """of torch on the CPU; None leaves them as they are"""
+
+    def __post_init__(self) -> None:
+        if self.step not in ("auto", "plain", "graph"):
+            raise ValueError(f"step is auto, plain or graph, not {self.step!r}")
+        if self.devices < 1 or (self.threads is not None and self.threads < 1):
+            raise ValueError(f"devices and threads must be at least 1, got {self.devices} and {self.threads}")
 
 
 class HardwareError(ValueError):
     """Devices that were asked for and are not there."""
 
 
-def make_fabric(hardware: Hardware, training: Training) -> Any:
+def make_fabric(hardware: Hardware, precision: str) -> Any:
     """Lightning Fabric for one process, or for those that torchrun started."""
-    fabric = _made(hardware, training.precision)
+    fabric = _made(hardware, precision)
     fabric.launch()
     return fabric
 

@@ -1,0 +1,245 @@
+"""Where batches come from: tensors on the device, or a loader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+from torch import Tensor
+
+from winze.data import Augment, Preprocess
+from winze.train.seeds import generator, mix, seed_all, seed_quickly
+from winze.train.training import Training
+
+Pair = tuple[Tensor, Tensor | None]
+"""inputs and labels; None where there are no labels"""
+
+JUDGED = 1000  # samples per batch of a stored test set
+
+
+@runtime_checkable
+class Loader(Protocol):
+    """A known number of batches, (x, y) or x alone; `set_epoch`, where it has one, is called before each epoch."""
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+@runtime_checkable
+class Source(Protocol):
+    """The batches of each epoch, as two tensors that `make` turns into inputs and labels inside the step."""
+
+    steps: int
+    """batches per epoch"""
+
+    def epoch(self, number: int, start: int = 0) -> Iterable[Pair]: ...
+    def make(self, first: Tensor, second: Tensor | None) -> Pair: ...
+    def share(self, first: Tensor) -> float: ...
+
+
+Data = tuple[Tensor, Tensor] | Tensor | Loader
+Feed = Callable[[torch.device], Source]
+"""Makes a source of batches on the device where training runs."""
+
+
+class OnDevice:
+    """Stored samples on the device: a step gets row numbers and random numbers, and gathers and augments there.
+
+    The order of an epoch and the random numbers of a step come from the seed and their own number alone. Of several
+    processes each takes its slice of the same global batch.
+    """
+
+    def __init__(
+        self,
+        data: tuple[Tensor, Tensor] | Tensor,
+        training: Training,
+        preprocess: Preprocess | None,
+        seed: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+    ) -> None:
+        images, labels = data if isinstance(data, tuple) else (data, None)
+        count = len(images)
+        if labels is not None and count != len(labels):
+            raise ValueError(f"{count} images but {len(labels)} labels")
+        if not count:
+            raise ValueError("there is not one sample to train on")
+        if training.drop_last and count < training.batch:
+            raise ValueError(f"drop_last leaves nothing of {count} samples in batches of {training.batch}")
+        if training.batch < world:
+            raise ValueError(f"a batch of {training.batch} cannot be shared by {world} processes")
+        self.images, self.labels = images.to(device), None if labels is None else labels.to(device)
+        self.training, self.preprocess, self.seed = training, preprocess, seed
+        self.device, self.rank, self.world = device, rank, world
+        self.augment = Augment(training.augment)
+        self.draws = self.augment.draws(tuple(images.shape[1:])) if training.augment else 0
+        self._generator = torch.Generator(device)
+        self.sizes = [len(piece) for piece in self._pieces(torch.arange(count))]
+        self.steps = len(self.sizes)
+        self._size = self.sizes[0]  # of the current batch, over all processes
+
+    def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
+        self.labels = prepare(self.labels)
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+        """Row numbers and random numbers of each batch from number `start`."""
+        order = torch.randperm(len(self.images), generator=generator("cpu", self.seed, "order", number))
+        for i, piece in islice(enumerate(self._pieces(order.to(self.device))), start, None):
+            self._size = len(piece)
+            yield self._mine(piece), self._mine(self._table(len(piece), number * self.steps + i))
+
+    def make(self, rows: Tensor, table: Tensor | None) -> Pair:
+        """The inputs and labels of one batch; only operations that a CUDA graph can hold."""
+        x, y = self.images[rows], None if self.labels is None else self.labels[rows]
+        if self.training.augment and table is not None:
+            x = self.augment(x, table, y, rows)
+        return (x if self.preprocess is None else self.preprocess(x)), y
+
+    def share(self, rows: Tensor) -> float:
+        """The weight of this process's mean loss, where slices differ in size."""
+        return len(rows) * self.world / self._size
+
+    def _table(self, samples: int, step: int) -> Tensor:
+        """Uniform numbers for the augmentation of one step."""
+        if not self.draws:
+            return torch.empty(samples, 0, device=self.device)
+        self._generator.manual_seed(mix(self.seed, "augment", step))
+        return torch.rand(samples, self.draws, generator=self._generator, device=self.device)
+
+    def _mine(self, rows: Tensor) -> Tensor:
+        return rows if self.world == 1 else rows.tensor_split(self.world)[self.rank]
+
+    def _pieces(self, rows: Tensor) -> list[Tensor]:
+        """Batches; a last one of a single sample joins the one before it, since BatchNorm cannot train on one."""
+        pieces = list(rows.split(self.training.batch))
+        if self.training.drop_last and len(pieces[-1]) < self.training.batch:
+            return pieces[:-1]
+        if len(pieces) > 1 and len(pieces[-1]) <= self.world and self.training.batch > self.world:
+            pieces[-2:] = [torch.cat(pieces[-2:])]
+        return pieces
+
+
+class Repeated:
+    """Every batch, augmented once, several times in a row: a pair of stages may train on the same samples.
+
+    An epoch keeps its number of steps (rounded down to a multiple of `times`) and uses fewer batches.
+    """
+
+    def __init__(self, source: Source, times: int) -> None:
+        self.source, self.times = source, times
+        self.steps = source.steps - source.steps % times
+        self.make, self.share = source.make, source.share
+        if not self.steps:
+            raise ValueError(f"an epoch of {source.steps} batches is too short to repeat each {times} times")
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+        """The first batches of the source's epoch, each several times."""
+        batches = islice(self.source.epoch(number, start // self.times), self.steps // self.times - start // self.times)
+        return islice((pair for pair in batches for _ in range(self.times)), start % self.times, None)
+
+
+class FromLoader:
+    """Batches of a loader, such as a folder of images, moved to the device as they come.
+
+    The order follows the seed: generators that a DataLoader or its sampler was given are seeded anew for each epoch,
+    the global ones for each epoch and each batch.
+    """
+
+    def __init__(self, loader: Loader, device: torch.device, seed: int = 0) -> None:
+        self.loader, self.device, self.seed = loader, device, seed
+        self.prepare: Callable[[Tensor | None], Tensor | None] = lambda labels: labels
+        self.steps = len(loader)
+        if not self.steps:
+            raise ValueError("the loader has not one batch to train on")
+
+    def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
+        self.prepare = prepare
+
+    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+        """The loader's batches, shuffled as it shuffles that epoch; those before `start` are loaded and dropped."""
+        for part in self._parts():
+            if isinstance(own := getattr(part, "generator", None), torch.Generator):
+                own.manual_seed(mix(self.seed, "loader", number))
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(number)
+        seed_all(mix(self.seed, "epoch", number))
+        batches = iter(self.loader)
+        for given in range(1, self.steps + 2):
+            seed_quickly(mix(self.seed, "batch", number * self.steps + given))
+            batch = next(batches, None)
+            if (batch is None) != (given > self.steps):
+                found = f"only {given - 1}" if batch is None else "more"
+                raise ValueError(f"the loader has a length of {self.steps} batches, but it gave {found}")
+            if batch is not None and given > start:
+                x, y = parted(batch, given)
+                y = self.prepare(y)
+                yield x.to(self.device, non_blocking=True), None if y is None else y.to(self.device, non_blocking=True)
+
+    def _parts(self) -> list[Any]:
+        """The loader and what draws the order for it."""
+        batches = getattr(self.loader, "batch_sampler", None)
+        found = (self.loader, getattr(self.loader, "sampler", None), batches, getattr(batches, "sampler", None))
+        return list({id(part): part for part in found if part is not None}.values())
+
+    def make(self, x: Tensor, y: Tensor | None) -> Pair:
+        return x, y
+
+    def share(self, x: Tensor) -> float:
+        return 1.0
+
+
+def source_of(
+    data: Data | Feed,
+    training: Training,
+    preprocess: Preprocess | None,
+    seed: int,
+    device: torch.device,
+    rank: int = 0,
+    world: int = 1,
+) -> Source:
+    """The batches of any data that `fit` takes."""
+    if isinstance(data, Tensor | tuple):
+        return OnDevice(data, training, preprocess, seed, device, rank, world)
+    if isinstance(data, Loader):
+        return FromLoader(data, device, mix(seed, f"loader {rank}"))
+    if callable(data):
+        return data(device)
+    raise ValueError(f"data is tensors (x, y), one tensor, or a loader of batches with a length, not {said(data)}")
+
+
+def in_order(
+    data: Data, preprocess: Preprocess | None, device: torch.device, rank: int = 0, world: int = 1
+) -> Iterator[Pair]:
+    """The batches of a test set; of stored samples each process takes its slice."""
+    if not isinstance(data, Tensor | tuple):
+        for number, batch in enumerate(data, start=1):
+            yield parted(batch, number)
+        return
+    images, labels = data if isinstance(data, tuple) else (data, None)
+    if labels is not None and len(images) != len(labels):
+        raise ValueError(f"{len(images)} images but {len(labels)} labels")
+    parts = world if len(images) >= world else 1  # no process without a sample
+    start, end = (len(images) * (rank % parts + more) // parts for more in (0, 1))
+    for first in range(start, end, JUDGED):
+        rows = slice(first, min(first + JUDGED, end))
+        x = images[rows].to(device)
+        yield (x if preprocess is None else preprocess(x)), None if labels is None else labels[rows].to(device)
+
+
+def parted(batch: Any, number: int) -> Pair:
+    """The inputs and labels of a loader's batch."""
+    if isinstance(batch, Tensor):
+        return batch, None
+    if isinstance(batch, list | tuple) and [isinstance(one, Tensor) for one in batch] in ([True], [True, True]):
+        return batch[0], batch[1] if len(batch) == 2 else None
+    raise ValueError(f"a loader gives batches (x, y) of tensors, or x alone; its batch {number} is {said(batch)}")
+
+
+def said(batch: Any) -> str:
+    """What a batch is, in words."""
+    if isinstance(batch, list | tuple):
+        return f"a {type(batch).__name__} of {', '.join(type(one).__name__ for one in batch) or 'nothing'}"
+    return f"a {type(batch).__name__}"
