@@ -77,12 +77,12 @@ def test_every_block_is_a_junction_and_shapes_change_by_projections(depth, block
     assert projected == [f"stages.{stage}.0" for stage in range(1, 3 if depth == 20 else 4)]
 
 
-@pytest.mark.parametrize("stage3", [2, 6, 10])
-def test_the_third_stage_makes_networks_of_8_to_16_blocks(stage3):
+@pytest.mark.parametrize("blocks", [8, 12, 16])
+def test_the_third_stage_makes_networks_of_8_to_16_blocks(blocks):
     with torch.device("meta"):
-        net = ResNet(18, 0.1, stage3=stage3)
-    assert [len(stage) for stage in net.stages] == [2, 2, stage3, 2]
-    assert sum(isinstance(module, winze.Junction) for module in net.modules()) == 6 + stage3
+        net = ResNet(18, 0.1, blocks=blocks)
+    assert [len(stage) for stage in net.stages] == [2, 2, blocks - 6, 2]
+    assert sum(isinstance(module, winze.Junction) for module in net.modules()) == blocks
 
 
 @pytest.mark.parametrize(("stem", "stride", "side"), [("cifar", 2, 32), ("thesis", 2, 8), ("thesis", 1, 16)])
@@ -217,7 +217,7 @@ def test_a_copy_of_a_network_computes_the_same():
         ({"width": -1.0}, "positive factor"),
         ({"classes": 0}, "classes must be at least 1"),
         ({"channels": 0}, "channels must be at least 1"),
-        ({"stage3": 0}, "stage3 must be at least 1"),
+        ({"blocks": 6}, "ResNet-18 has at least 7 blocks, not 6"),
         ({"strides": (1, 2)}, r"4 stages, and strides for as many, not \(1, 2\)"),
         ({"strides": (1, 2, 2, 0)}, "stride must be at least 1"),
         ({"stem": "thesis", "stem_stride": 3}, "stem_stride is 1 or 2"),

@@ -77,7 +77,9 @@ def test_whatever_else_a_file_says_is_refused_in_one_line_that_names_it(spec, sa
 
 def test_a_python_file_is_run_only_where_it_is_trusted(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("make.py").write_text("open('ran', 'w').close()\nfrom torch.nn import ReLU as net\n")
+    Path("make.py").write_text(
+        "from pathlib import Path\nPath(__file__).with_name('ran').touch()\nfrom torch.nn import ReLU as net\n"
+    )
     with pytest.raises(NetworkError, match=r"'make\.py:net', which would run that file: .*trust=True"):
         build_stored({"name": "make.py:net"}, "file")
     assert not Path("ran").exists()

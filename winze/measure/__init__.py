@@ -18,7 +18,9 @@ from winze.measure.collapse import (
     self_duality,
 )
 from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
+from winze.measure.frechet import frechet_distance, frechet_of
 from winze.measure.gram import hsic1
+from winze.measure.knn import knn_accuracy
 from winze.measure.moments import Moments
 from winze.measure.moments_table import MomentsTable
 from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
@@ -81,10 +83,13 @@ __all__ = [
     "effective_rank_of",
     "euclidean_distance",
     "feature_reuse",
+    "frechet_distance",
+    "frechet_of",
     "frobenius_norm",
     "frobenius_norm_of",
     "hsic1",
     "kappa",
+    "knn_accuracy",
     "l1_distance",
     "linear_cka",
     "linear_reconstruction",

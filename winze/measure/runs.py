@@ -40,6 +40,8 @@ def tunnel_of_runs(
     first = _start(mean, reference, threshold)
     whole = np.concatenate([curves, references[:, None]], axis=1)
     starts = []
+    if len(curves) == 1 and correct is None:  # every draw is this one run
+        resamples = min(resamples, 1)
     for drawn in _drawn(whole, correct, resamples, seed):
         index = _start(drawn[:-1], float(drawn[-1]), threshold)
         starts.append(len(places) if index is None else index)

@@ -15,6 +15,7 @@ from winze import shape
 from winze.networks.errors import NetworkError, nearest, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.mlp import MLP, ResidualMLP
+from winze.networks.models import mae, uvit
 from winze.networks.own_weights import fill, trained
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
@@ -25,17 +26,33 @@ from winze.shape import Rule, rewire
 SYNTAX = (
     "a network is a timm name (resnet18), torchvision/NAME, one of ours, or my_file.py:make_net; ours are winze/mlp8 "
     "(8 layers; winze/mlp8x256: 256 wide), winze/resmlp12, winze/spiral6x6, and for small pictures winze/vgg11 to "
-    "vgg19, winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels) and winze/vit6x128"
+    "vgg19, winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels), winze/vit6x128, "
+    "winze/mae12x192 and winze/uvit8x256"
 )
 Spec = str | Mapping[str, Any]
-OWN = {"mlp": MLP, "resmlp": ResidualMLP, "spiral": SpiralMLP, "vgg": VGG, "resnet": ResNet, "vit": vit}
-FOR_PICTURES = ("vgg", "resnet", "vit")
+OWN = {
+    "mlp": MLP,
+    "resmlp": ResidualMLP,
+    "spiral": SpiralMLP,
+    "vgg": VGG,
+    "resnet": ResNet,
+    "vit": vit,
+    "mae": mae.MaskedAutoencoder,
+    "uvit": uvit.UViT,
+}
+PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
+    **{f"winze/{name}": ("mae", options) for name, options in mae.PRESETS.items()},
+    **{f"winze/{name}": ("uvit", options) for name, options in uvit.PRESETS.items()},
+}
+FOR_PICTURES = ("vgg", "resnet", "vit", "mae", "uvit")
+OF_ONE_SIZE = ("winze/vit", "winze/mae", "winze/uvit")
 BY_FACTOR = ("vgg", "resnet")  # whose width multiplies the number of channels
 KNOWN = (
     *("winze/mlp8", "winze/mlp12", "winze/mlp8x256", "winze/resmlp12", "winze/spiral6x6", "winze/spiral32x32"),
     *(f"winze/vgg{depth}{wide}" for depth in (11, 13, 16, 19) for wide in ("", "x0.25", "x2")),
     *(f"winze/resnet{depth}{wide}" for depth in (18, 20, 34) for wide in ("", "x0.25", "x2")),
     "winze/vit6x128",
+    *("winze/mae12x192", "winze/uvit8x256", *PRESETS),
 )
 
 
@@ -52,7 +69,7 @@ def build(spec: Spec, classes: int | None = None, **options: Any) -> nn.Module:
         classes = spec.get("classes") if classes is None else classes
         net = build(spec["name"], classes, **{**spec.get("options", {}), **options})
         rule = spec.get("rule")
-        return net if rule is None else rewire(net, _rule(rule))
+        return net if rule is None else rewire(net, _rule(rule), spec.get("where"))
     name = spec.strip()
     if not name:
         raise NetworkError(f"no network was named: {SYNTAX}")
@@ -65,14 +82,28 @@ def build(spec: Spec, classes: int | None = None, **options: Any) -> nn.Module:
     return _timm(name.removeprefix("timm/"), classes, options)
 
 
-def describe(name: str, classes: int | None = None, rule: Rule | None = None, **options: Any) -> dict[str, Any]:
+def describe(
+    name: str, classes: int | None = None, rule: Rule | None = None, where: str | None = None, **options: Any
+) -> dict[str, Any]:
     """All that `build` needs to make a network again, as plain values that JSON can hold.
+
+    A rule is one of winze's, at all junctions or at those whose names match the glob `where`. A rule from outside
+    winze, a callable `Place -> rule` or a predicate cannot be stored and raises.
 
     >>> describe("resnet18", 10)
     {'name': 'resnet18', 'classes': 10, 'options': {}, 'rule': None}
     """
-    told = None if rule is None else {"name": type(rule).__name__, **asdict(rule)}
-    return {"name": name, "classes": classes, "options": options, "rule": told}
+    spec: dict[str, Any] = {"name": name, "classes": classes, "options": options, "rule": None}
+    if rule is None:
+        return spec
+    if getattr(shape, type(rule).__name__, None) is not type(rule):
+        raise NetworkError(
+            f"{rule!r} is no rule of winze, so a file cannot describe it: save the network without a name"
+        )
+    if not (where is None or isinstance(where, str)):
+        raise NetworkError(f"where={where!r} cannot be stored: give a glob on the names of junctions")
+    stored = {"name": type(rule).__name__, **asdict(rule)}
+    return spec | {"rule": stored} | ({} if where is None else {"where": where})
 
 
 def _rule(told: Mapping[str, Any]) -> Rule:
@@ -97,7 +128,7 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
         return {"inputs": prod(shape)}
     if len(shape) != 3:
         raise NetworkError(f"{spec} takes pictures (channel, height, width), not samples of shape {shape}")
-    if not spec.startswith("winze/vit"):
+    if not spec.startswith(OF_ONE_SIZE):
         return {"channels": shape[0]}
     if shape[1] != shape[2]:
         raise NetworkError(f"{spec} takes square pictures, not {shape[1]} x {shape[2]}")
@@ -105,6 +136,9 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
 
 
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
+    if spec in PRESETS:
+        kind, options = PRESETS[spec]
+        return _made(spec, OWN[kind], options | kwargs)
     match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
         raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")

@@ -46,8 +46,8 @@ class Block(Junction):
 class ResNet(nn.Module):
     """ResNet-18 or 34 (four stages from 64 channels), or ResNet-20 (three from 16); `width` multiplies all channels.
 
-    `stem="cifar"` is a 3x3 convolution; "thesis" is 7x7 of `stem_stride`, then a 2x2 max pool. `stage3` is the number
-    of blocks in the third stage: 2 to 10 make ResNet-18 one of 8 to 16 blocks. `strides` are those of the stages' first
+    `stem="cifar"` is a 3x3 convolution; "thesis" is 7x7 of `stem_stride`, then a 2x2 max pool. `blocks` is the
+    number of blocks in all, by a longer third stage: 8 to 16 of a ResNet-18. `strides` are those of the stages' first
     blocks. `zero_init_last` starts the scale of every block's last norm at zero. Without shortcuts, projections too:
     `rewire(net, NoShortcut())`.
     He et al., 2016, arXiv 1512.03385; the stem with the pool: Masarczyk et al., 2023, arXiv 2305.19753.
@@ -61,25 +61,28 @@ class ResNet(nn.Module):
         channels: int = 3,
         stem: Stem = "cifar",
         stem_stride: int = 2,
-        stage3: int | None = None,
+        blocks: int | None = None,
         strides: Sequence[int] | None = None,
         zero_init_last: bool = False,
     ) -> None:
         super().__init__()
         if depth not in BLOCKS:
             raise NetworkError(f"ResNet has a depth of {', '.join(map(str, BLOCKS))}, not {depth}")
-        blocks = list(BLOCKS[depth])
-        blocks[2] = blocks[2] if stage3 is None else stage3
-        strides = (1,) + (2,) * (len(blocks) - 1) if strides is None else tuple(strides)
-        check_sizes(classes=classes, channels=channels, stage3=blocks[2], stride=min(strides))
+        counts = list(BLOCKS[depth])
+        if blocks is not None:
+            counts[2] += blocks - sum(counts)
+            if counts[2] < 1:
+                raise NetworkError(f"ResNet-{depth} has at least {sum(counts) - counts[2] + 1} blocks, not {blocks}")
+        strides = (1,) + (2,) * (len(counts) - 1) if strides is None else tuple(strides)
+        check_sizes(classes=classes, channels=channels, stride=min(strides))
         check_width(width)
-        if len(strides) != len(blocks):
-            raise NetworkError(f"ResNet-{depth} has {len(blocks)} stages, and strides for as many, not {strides}")
+        if len(strides) != len(counts):
+            raise NetworkError(f"ResNet-{depth} has {len(counts)} stages, and strides for as many, not {strides}")
         sizes = [widened(full, width) for full in CHANNELS[depth]]
         self.stem = _stem(stem, channels, sizes[0], stem_stride)
         stages: list[nn.Module] = []
         inputs = sizes[0]
-        for count, outputs, stride in zip(blocks, sizes, strides, strict=True):
+        for count, outputs, stride in zip(counts, sizes, strides, strict=True):
             first = Block(inputs, outputs, stride)
             stages.append(nn.Sequential(first, *(Block(outputs, outputs, 1) for _ in range(count - 1))))
             inputs = outputs

@@ -16,6 +16,7 @@ from winze.networks.named import OWN, build
 
 NAME = re.compile(r"((?:timm|torchvision|winze)/)?([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)")
 WORD = re.compile(r"[A-Za-z0-9_]{1,40}")
+GLOB = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,200}")
 MOST, DEEP = 1 << 20, 1 << 13
 """The largest number that an option, and that a name may have: files set no sizes that fill a memory."""
 OF_TIMM = set(
@@ -43,7 +44,7 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
     `file.py:function` runs that file: it needs `trust`. `source` is the file, for errors.
     """
     try:
-        name, classes, options, rule = _parts(spec)
+        name, classes, options, rule, where = _parts(spec)
         if ".py" in name and not trust:
             raise NetworkError(
                 f"its network is made by {name!r}, which would run that file: pass the network itself (net=, --net), "
@@ -53,7 +54,7 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
             _check_name(name, options)
         _check_values(options)
         with rng_unchanged():
-            return build({"name": name, "classes": classes, "options": options, "rule": rule})
+            return build({"name": name, "classes": classes, "options": options, "rule": rule, "where": where})
     except (NetworkError, TypeError, ValueError) as error:
         raise NetworkError(f"{source}: {error}") from error
 
@@ -64,11 +65,11 @@ def is_file(spec: Any) -> bool:
     return isinstance(name, str) and ".py" in name
 
 
-def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] | None]:
+def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] | None, str | None]:
     told: Any = {"name": spec} if isinstance(spec, str) else spec
     if not isinstance(told, Mapping) or not isinstance(told.get("name"), str):
         raise NetworkError(f"its description of the network names none: {_short(spec)}")
-    strange = sorted(str(key) for key in told.keys() - {"name", "classes", "options", "rule"})
+    strange = sorted(str(key) for key in told.keys() - {"name", "classes", "options", "rule", "where"})
     if strange:
         raise NetworkError(f"its description of the network has {', '.join(strange)}, which winze does not write")
     classes, options, rule = told.get("classes"), told.get("options") or {}, told.get("rule")
@@ -78,8 +79,11 @@ def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] |
         raise NetworkError(f"its network has the options {_short(options)}, which are none")
     if not (rule is None or isinstance(rule, Mapping)):
         raise NetworkError(f"its network has the rule {_short(rule)}, which is none")
+    where = told.get("where")
+    if not (where is None or (isinstance(where, str) and GLOB.fullmatch(where))):
+        raise NetworkError(f"its rule is at the junctions {_short(where)}, which is no glob on names")
     _check_values(rule or {})
-    return told["name"], classes, dict(options), None if rule is None else dict(rule)
+    return told["name"], classes, dict(options), None if rule is None else dict(rule), where
 
 
 def _check_name(name: str, options: Mapping[str, Any]) -> None:
