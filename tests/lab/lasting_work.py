@@ -5,7 +5,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from winze.lab.job import Job
+from winze.lab.runs.job import Job
+from winze.readings import Point
 from winze.train.progress import Pace, tell
 
 
@@ -32,7 +33,7 @@ class Lasting:
 
 def jobs(marks, count, seconds=0.0, bad=()):
     config = Config(str(marks), seconds, tuple(bad))
-    return [Job("lasting/work", "smoke", "only", seed, config) for seed in range(count)]
+    return [Job("lasting/work", "smoke", Point(), seed, config) for seed in range(count)]
 
 
 def mark(file, words):

@@ -19,8 +19,8 @@ from lasting_work import Lasting, jobs, marked
 from ray.cluster_utils import Cluster
 
 import winze
-from winze.lab.on_ray import OnRay
-from winze.lab.sweep import sweep
+from winze.lab.runs.sweep import sweep
+from winze.lab.workers.ray import OnRay
 from winze.train import Hardware
 
 

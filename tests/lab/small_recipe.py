@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from winze.depth import Place
-from winze.lab import Claim, Recipe, Scale, lower
-from winze.lab.quantities import Whole
-from winze.readings import Readings
+from winze.lab import Axis, Claim, Recipe, Scale, lower
+from winze.lab.claims.quantities import Whole
+from winze.readings import Point, Readings
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,15 @@ def score(value, note=""):
     return made
 
 
-def runs(**arms):
-    """One score a seed for every arm: runs(a=[1, 2, 3], b=[4, 5, 6]), or by seed: runs(a={0: 1, 2: 3})."""
-    seeds = {arm: values if isinstance(values, dict) else dict(enumerate(values)) for arm, values in arms.items()}
-    return {arm: {seed: score(value) for seed, value in values.items()} for arm, values in seeds.items()}
+PLAIN, FAST = Point(speed="plain"), Point(speed="fast")
+
+
+def runs(**speeds):
+    """One score per seed at every speed: runs(plain=[1, 2, 3], fast=[4, 5, 6]), or by seed: runs(fast={0: 1, 2: 3})."""
+    seeds = {speed: values if isinstance(values, dict) else dict(enumerate(values)) for speed, values in speeds.items()}
+    return {
+        Point(speed=speed): {seed: score(value) for seed, value in values.items()} for speed, values in seeds.items()
+    }
 
 
 QUANTITIES = {"score": Whole("score")}
@@ -62,19 +67,23 @@ def curves(*probes, accuracy=None, ood=None, layers=None, correct=None):
     return made
 
 
+LOWER = Claim("fast scores lower", "table 1", lower("score", {"speed": "fast"}, than={"speed": "plain"}), paper="12 %")
+
+
 def make_recipe(**changes):
-    """A recipe with two arms and two scales, with whatever a test wants otherwise."""
+    """A recipe with two points and two scales, with whatever a test wants otherwise."""
     parts = {
         "name": "small/score",
         "system": "S0",
         "shows": "less is less",
         "paper": "A Paper <of 2024>",
         "url": "https://example.org/paper",
-        "arms": {"plain": {}, "fast": {"inner.rate": 0.5}},
-        "scales": {"smoke": Scale(Settings(size=1), seeds=(0,)), "cpu": Scale(Settings(), seeds=(0, 1, 2))},
+        "study": Settings(),
+        "axes": {"speed": Axis("inner.rate", {"plain": 0.1, "fast": 0.5})},
+        "scales": {"smoke": Scale({"size": 1}), "cpu": Scale(seeds=3)},
         "work": lambda config, bench: bench.readings.add("score", config.inner.rate + bench.seed),
         "quantities": QUANTITIES,
-        "claims": (Claim("fast scores lower", lower("score", "fast", than="plain"), paper="12 %"),),
+        "claims": (LOWER,),
         "departures": ("it is not the paper's network",),
     }
     return Recipe(**parts | changes)

@@ -9,12 +9,12 @@ import torch
 from torch import nn
 
 from winze import Alternation, ResidualDropPath, Watch, rewire, scan
-from winze.lab.job import Job
-from winze.lab.perform import perform
-from winze.lab.store import METRICS, RUN, Runs
+from winze.lab.runs.job import Job
+from winze.lab.runs.perform import perform
+from winze.lab.runs.store import METRICS, RUN, Runs
 from winze.networks import build, describe
-from winze.readings import ARRAYS, MANIFEST, ROWS
-from winze.train import Hardware, Training
+from winze.readings import ARRAYS, MANIFEST, ROWS, Point
+from winze.train import SGD, AdamW, Cosine, Epochs, Hardware, Training
 
 OUTCOME = (ROWS, ARRAYS, MANIFEST, METRICS, "net.safetensors")
 
@@ -35,13 +35,15 @@ def spots():
 def work(config, bench, onlooker=None):
     x, y = spots()
     plain = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 3))
-    first = bench.train(plain, (x, y), config.first, name="first", test=(x, y), watch=onlooker)
+    onlookers = [] if onlooker is None else [onlooker]
+    first = bench.train(plain, (x, y), config.first, name="first", tests={"test": (x, y)}, followers=onlookers)
     for name, value in plain.state_dict().items():
         bench.readings.arrays[name] = value.numpy()
     spec = describe("winze/resmlp3x8", 3, ResidualDropPath(0.3), inputs=4)
     net = build(spec)
     watch = Watch(net, (x, y), every=5, measures=("rank", "weight_change"))
-    second = bench.train(net, (x, y), config.second, name="second", watch=watch, alternation=Alternation(net, seed=1))
+    stages = Alternation(net, rows=config.second.batch, seed=1)
+    second = bench.train(net, (x, y), config.second, name="second", followers=[stages, watch])
     bench.readings.add("loss", first.losses[-1], data="first")
     bench.readings.add("loss", second.losses[-1], data="second")
     bench.readings.add("drawn", torch.rand(()), data="after")
@@ -54,8 +56,9 @@ RECIPE = SimpleNamespace(work=work)
 
 
 def job(epochs=2, seed=0):
-    config = Config(Training(epochs, 16, momentum=0.9, ema=0.9), Training(epochs, 16, "adamw", 0.01, schedule="cosine"))
-    return Job("small/work", "smoke", "only", seed, config)
+    first = Training(Epochs(epochs), 16, SGD(momentum=0.9), ema=0.9)
+    second = Training(Epochs(epochs), 16, AdamW(0.01), Cosine())
+    return Job("small/work", "smoke", Point(), seed, Config(first, second))
 
 
 def outcome(folder):

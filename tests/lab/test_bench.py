@@ -11,9 +11,10 @@ import winze
 from winze.data import load
 from winze.lab.bench import Bench
 from winze.networks import MLP, describe
-from winze.train import StoreError, Training
+from winze.train import Epochs, StoreError, Training
 
-TRAINING = Training(2, batch=20)
+TRAINING = Training(Epochs(2), batch=20)
+TESTS = {"test": spots()}
 
 
 def net():
@@ -28,9 +29,9 @@ def weights(network):
 
 def test_a_finished_phase_gives_its_weights_and_history_at_once(tmp_path):
     one, other = net(), net()
-    history = Bench(tmp_path).train(one, spots(), TRAINING, test=spots())
+    history = Bench(tmp_path).train(one, spots(), TRAINING, tests=TESTS)
     steps = []
-    again = Bench(tmp_path).train(other, spots(), TRAINING, test=spots(), watch=lambda _, step: steps.append(step))
+    again = Bench(tmp_path).train(other, spots(), TRAINING, tests=TESTS, followers=[lambda _, step: steps.append(step)])
     assert steps == []
     assert torch.equal(weights(one), weights(other))
     assert (again.metrics, again.steps) == (history.metrics, history.steps)
@@ -67,7 +68,7 @@ def test_what_is_drawn_between_phases_is_the_same_whether_the_phase_ran_or_was_r
 def test_metrics_name_their_phase_and_hold_no_times(tmp_path):
     bench = Bench(tmp_path)
     bench.train(net(), spots(), TRAINING, name="one")
-    bench.train(net(), spots(), TRAINING, name="two", test=spots())
+    bench.train(net(), spots(), TRAINING, name="two", tests=TESTS)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert [(row["phase"], row["epoch"], row["step"]) for row in rows] == [
         ("one", 1, 3),
@@ -85,19 +86,19 @@ def test_metrics_can_be_followed_while_a_phase_is_at_work(tmp_path):
         file = tmp_path / "metrics.jsonl"
         seen[step] = len(file.read_text().splitlines()) if file.exists() else 0
 
-    Bench(tmp_path).train(net(), spots(), Training(3, batch=20), watch=look)
+    Bench(tmp_path).train(net(), spots(), Training(Epochs(3), batch=20), followers=[look])
     assert [seen[step] for step in (1, 3, 4, 7)] == [0, 0, 1, 2]
 
 
 def test_one_checkpoint_of_a_finished_phase_is_left(tmp_path):
-    Bench(tmp_path).train(net(), spots(), Training(4, batch=20), name="main")
+    Bench(tmp_path).train(net(), spots(), Training(Epochs(4), batch=20), name="main")
     assert names(tmp_path / "phases" / "main") == ["12.json", "12.pt", "12.safetensors", "phase.json"]
 
 
 def test_of_a_data_set_the_test_part_is_the_test(tmp_path):
     bench = Bench(tmp_path)
     digits = load("spiral")
-    history = bench.train(MLP(digits.shape[0], 8, 1, len(digits.classes)), digits, Training(1))
+    history = bench.train(MLP(digits.shape[0], 8, 1, len(digits.classes)), digits, Training(Epochs(1)))
     assert "accuracy" in history.metrics[-1]
 
 
@@ -112,7 +113,7 @@ def test_a_phase_needs_a_name_of_its_own_that_a_folder_can_have(tmp_path, name):
 def test_a_phase_of_a_recipe_that_has_changed_since_is_refused(tmp_path):
     Bench(tmp_path).train(net(), spots(), TRAINING)
     with pytest.raises(StoreError, match="the recipe has changed"):
-        Bench(tmp_path).train(net(), spots(), Training(3, batch=20))
+        Bench(tmp_path).train(net(), spots(), Training(Epochs(3), batch=20))
     with pytest.raises(StoreError, match="the recipe has changed"):
         Bench(tmp_path).train(MLP(4, 7, 2, 3), spots(), TRAINING)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from winze.lab.crossing import crossed, layer_of_each, weights_of
+from winze.lab.layers import crossed, layer_of_each, weights_of
 from winze.networks import MLP, VGG, ResNet
 
 

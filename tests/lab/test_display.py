@@ -2,8 +2,8 @@
 
 from lasting_work import Lasting, jobs
 
-from winze.lab.display import Display
-from winze.lab.sweep import sweep
+from winze.lab.runs.sweep import sweep
+from winze.lab.workers.display import Display
 from winze.train.progress import Bar, Pace, heard
 
 

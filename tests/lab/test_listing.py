@@ -1,13 +1,15 @@
 """`winze list`."""
 
+from dataclasses import dataclass
+
 import pytest
-from small_recipe import make_recipe
+from small_recipe import Settings, make_recipe
 
 import winze.lab
 from winze.cli import BAD_INPUT, DONE, main
-from winze.lab.perform import perform
-from winze.lab.results import add
-from winze.lab.store import Runs
+from winze.lab.runs.perform import perform
+from winze.lab.runs.results import add
+from winze.lab.runs.store import Runs
 
 
 @pytest.fixture
@@ -24,7 +26,7 @@ def test_every_recipe_of_winze_is_listed(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(["list"]) == DONE
     told = capsys.readouterr().out
-    for word in ("tunnel/main (S8): ", "2305.19753", "smoke (2 arms x 1 seed), cpu (2 arms x 3 seeds)", "no readings"):
+    for word in ("tunnel/main (S8): ", "2305.19753", "smoke (", " points x 3 seeds)", " not run", "axis      "):
         assert word in told
 
 
@@ -32,22 +34,51 @@ def test_the_verdicts_of_kept_readings_are_counted(capsys, recipe):
     for job in recipe.jobs("cpu"):
         add(perform(job, Runs("elsewhere"), recipe=recipe), recipe)
     assert main(["list"]) == DONE
-    assert "  verdicts  cpu: 1 not borne out\n" in capsys.readouterr().out
+    assert "  verdicts  1 claim: 1 contradicted\n" in capsys.readouterr().out
 
 
 def test_ones_own_runs_are_counted_apart(capsys, recipe):
-    for job in recipe.jobs("smoke"):
+    for job in recipe.jobs("cpu", seeds=[0]):
         perform(job, Runs("runs"), recipe=recipe)
     assert main(["list"]) == DONE
     told = capsys.readouterr().out
-    assert "  verdicts  no readings are kept yet\n  runs: smoke: 1 not enough evidence\n" in told
+    assert "  verdicts  1 claim: 1 not run\n  runs: 2 runs at scale cpu; 1 claim: 1 inconclusive\n" in told
 
 
-def test_one_recipe_is_told_with_all_its_claims_and_departures(capsys, recipe):
+def test_digits_and_smoke_tests_stand_in_no_tally(capsys, monkeypatch, tmp_path):
+    from dataclasses import replace
+
+    from winze.lab import Data
+    from winze.lab.claims.table import is_stand_in
+
+    DIGITS = Data("digits")
+
+    @dataclass(frozen=True)
+    class Studied(Settings):
+        data: Data = DIGITS
+
+    made = replace(make_recipe(study=Studied()))
+    monkeypatch.setattr(winze.lab, "recipes", lambda: {made.name: made})
+    monkeypatch.chdir(tmp_path)
+    for job in made.jobs("cpu"):
+        add(perform(job, Runs("elsewhere"), recipe=made), made)
+    assert is_stand_in(made, "cpu")
+    assert main(["list"]) == DONE
+    assert "  verdicts  1 claim: 1 not run\n" in capsys.readouterr().out
+
+
+def test_one_recipe_is_listed_with_its_axes_points_claims_and_departures(capsys, recipe):
+    for job in recipe.jobs("cpu"):
+        add(perform(job, Runs("elsewhere"), recipe=recipe), recipe)
     assert main(["list", "small/score"]) == DONE
     told = capsys.readouterr().out
-    assert "  departs   it is not the paper's network\n" in told
-    assert "  cpu:      fast scores lower: not run: there are no readings of fast, plain\n" in told
+    for line in (
+        "  axis      speed (inner.rate): plain, fast\n",
+        "  cpu:      speed plain, fast\n",
+        "  departs   it is not the paper's network\n",
+        "  contradicted at scale cpu: fast scores lower [table 1]\n    score: 1.5 at fast, 1.1 at plain",
+    ):
+        assert line in told
 
 
 def test_an_unknown_recipe_is_bad_input_with_the_nearest_name(capsys):
@@ -59,11 +90,11 @@ def test_finished_runs_are_kept_once_and_then_counted(capsys, tmp_path, monkeypa
     from winze.recipes.tunnel.main import recipe
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("winze.lab.perform.commit", lambda: "abc")
-    job = recipe.jobs("smoke", arms=["mlp4"])[0]
-    perform(job, Runs("runs"), progress=False)
+    monkeypatch.setattr("winze.lab.runs.perform.commit", lambda: "abc")
+    perform(recipe.jobs("smoke")[0], Runs("runs"), progress=False)
     assert main(["runs", "keep"]) == DONE
     assert main(["runs", "keep", "--recipe", "tunnel/*"]) == DONE
-    assert capsys.readouterr().out == "1 run added to results, 0 were there\n0 runs added to results, 1 were there\n"
-    assert main(["list"]) == DONE
-    assert "  verdicts  smoke: " in capsys.readouterr().out
+    said = "1 run added to results, 0 already there\n0 runs added to results, 1 already there\n"
+    assert capsys.readouterr().out == said
+    assert main(["list", "tunnel/main"]) == DONE
+    assert "at scale smoke" in capsys.readouterr().out

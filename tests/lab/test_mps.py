@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from winze.lab.mps import CONTROL, mps
-from winze.lab.sweep import crew_for
+from winze.lab.runs.sweep import workers_for
+from winze.lab.workers.mps import CONTROL, mps
 from winze.train import Hardware
 
 SCRIPT = """#!/bin/sh
@@ -76,8 +76,8 @@ def test_without_the_program_or_the_wish_nothing_happens(log, monkeypatch):
 def test_jobs_are_dealt_out_to_gpus_and_share_them_by_the_service(log, monkeypatch, gpus, size, services, seen):
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("torch.cuda.device_count", lambda: gpus)
-    with crew_for("processes", size, Hardware(), range(9)) as crew:
-        given = crew._environments
+    with workers_for("processes", size, Hardware(), range(9)) as workers:
+        given = workers._environments
     assert [one.get("CUDA_VISIBLE_DEVICES") for one in given] == seen
     assert all(("CUDA_MPS_PIPE_DIRECTORY" in one) == bool(services) for one in given)
     assert len(log.read_text().splitlines()) == 2 * services

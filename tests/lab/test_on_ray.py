@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from lasting_work import jobs
 
-from winze.lab.on_ray import SECONDS, OnRay, RayError, _Pulse
-from winze.lab.store import Runs, read
+from winze.lab.runs.store import Runs, read
+from winze.lab.workers.ray import SECONDS, OnRay, RayError, _Pulse
 from winze.readings import Readings
 
 pytestmark = pytest.mark.slow
@@ -57,7 +57,7 @@ def test_an_address_without_a_cluster_is_refused(monkeypatch, address, says):
 
 
 def test_a_cluster_that_is_gone_is_noticed(monkeypatch):
-    monkeypatch.setattr("winze.lab.on_ray.SECONDS", 0.5)
+    monkeypatch.setattr("winze.lab.workers.ray.SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as server:
         pulse = _Pulse(f"127.0.0.1:{server.getsockname()[1]}")
         time.sleep(1.1)
@@ -70,7 +70,7 @@ def test_a_cluster_that_is_gone_is_noticed(monkeypatch):
 
 
 def test_a_head_that_was_never_reached_is_not_missed(monkeypatch):
-    monkeypatch.setattr("winze.lab.on_ray.SECONDS", 0.0)
+    monkeypatch.setattr("winze.lab.workers.ray.SECONDS", 0.0)
     pulse = _Pulse("127.0.0.1:1")
     time.sleep(1.1)
     pulse.check()

@@ -14,10 +14,10 @@ from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, wor
 from torch import nn
 
 from winze.files import sha256
-from winze.lab.perform import perform
-from winze.lab.store import RUN, BusyError, Runs, read, sealed
+from winze.lab.runs.perform import perform
+from winze.lab.runs.store import RUN, BusyError, Runs, read, sealed
 from winze.readings import Readings
-from winze.train import Hardware, StoreError, Training
+from winze.train import Epochs, Hardware, StoreError, Training
 
 
 @pytest.fixture
@@ -168,7 +168,7 @@ def half_done(runs, **kwargs):
 def test_a_half_done_run_of_another_version_or_device_is_begun_anew_and_set_aside(runs, whole, monkeypatch, what, now):
     folder = half_done(runs)
     before = read(folder)
-    monkeypatch.setattr(f"winze.lab.perform.{what}", lambda *_: now)
+    monkeypatch.setattr(f"winze.lab.runs.machine.{what}", lambda *_: now)
     with pytest.warns(UserWarning, match=rf"{folder.name} is begun anew.*{what} .*; what there was lies in .*\.aside"):
         assert resumed(runs) == whole
     told = read(folder)
@@ -191,7 +191,7 @@ def test_a_half_done_run_with_other_flags_is_begun_anew_and_flags_are_recorded(r
 
 def test_a_run_set_aside_twice_is_kept_twice(runs, monkeypatch):
     for number in range(3):
-        monkeypatch.setattr("winze.lab.perform.source", lambda number=number: f"{number}")
+        monkeypatch.setattr("winze.lab.runs.machine.source", lambda file, number=number: f"{number}")
         if number:
             with pytest.warns(UserWarning, match="begun anew"):
                 half_done(runs)
@@ -203,7 +203,7 @@ def test_a_run_set_aside_twice_is_kept_twice(runs, monkeypatch):
 def test_a_finished_run_of_another_version_stays_as_it_is(runs, monkeypatch):
     folder = perform(job(), runs, recipe=recipe(little))
     before = (folder / RUN).read_bytes()
-    monkeypatch.setattr("winze.lab.perform.source", lambda: "another")
+    monkeypatch.setattr("winze.lab.runs.machine.source", lambda file: "another")
     perform(job(), runs, recipe=recipe(little))
     assert (folder / RUN).read_bytes() == before
 
@@ -211,7 +211,7 @@ def test_a_finished_run_of_another_version_stays_as_it_is(runs, monkeypatch):
 def test_a_run_resumed_from_another_commit_of_the_same_code_notes_it(runs, monkeypatch):
     with pytest.raises(ZeroDivisionError):
         perform(job(), runs, recipe=recipe(lambda config, bench: 1 / 0))
-    monkeypatch.setattr("winze.lab.perform.commit", lambda: "abc")
+    monkeypatch.setattr("winze.lab.runs.perform.commit", lambda: "abc")
     told = read(perform(job(), runs, recipe=recipe(little)))
     assert told["notes"][0].startswith("resumed with commit ")
     assert told["notes"][0].endswith(" -> abc")
@@ -399,22 +399,22 @@ def test_the_other_processes_wait_until_the_first_of_their_own_start_has_begun(r
         run.tell(status="running", threads=1, launch="before 0 29500")  # what an earlier start left
     for name, value in {"RANK": "1", "TORCHELASTIC_RUN_ID": "now", "TORCHELASTIC_RESTART_COUNT": "0"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("winze.lab.perform._end_with_parent", lambda: None)
-    monkeypatch.setattr("winze.lab.perform.PATIENCE", 0.2)
+    monkeypatch.setattr("winze.lab.runs.perform._end_with_parent", lambda: None)
+    monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
     with pytest.raises(StoreError, match="has not begun"):
         perform(job(), runs, recipe=recipe(little))
 
 
 def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
     monkeypatch.setenv("RANK", "1")
-    monkeypatch.setattr("winze.lab.perform.PATIENCE", 0.2)
+    monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
     with pytest.raises(StoreError, match="has not begun"):
         perform(job(), runs, recipe=recipe(little))
 
 
 CHILD = """
 import time
-from winze.lab.perform import _end_with_parent
+from winze.lab.runs.perform import _end_with_parent
 _end_with_parent()
 print("ready", flush=True)
 time.sleep(300)
@@ -469,7 +469,7 @@ def test_a_work_that_trains_nothing_has_no_metrics(runs):
 def test_diverging_training_is_told_in_run_json(runs):
     def lost(config, bench):
         x, y = spots()
-        bench.train(nn.Linear(4, 3), (x * float("nan"), y), Training(1))
+        bench.train(nn.Linear(4, 3), (x * float("nan"), y), Training(Epochs(1)))
 
     with pytest.raises(RuntimeError):
         perform(job(), runs, recipe=recipe(lost))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from small_recipe import curves, score
 
-from winze.lab.quantities import (
+from winze.lab.claims.quantities import (
     OOD,
     At,
     KeptInTunnel,
@@ -88,7 +88,7 @@ def test_what_was_not_read_raises(quantity):
 def test_data_that_was_not_at_hand_is_given_as_the_reason():
     run = curves([0.5, 1.0])[0]
     run.conventions["not_run"] = {"cifar100": "there is no such folder"}
-    with pytest.raises(ReadingsError, match=r"probe on other data was not read \(cifar100: there is no such folder\)"):
+    with pytest.raises(ReadingsError, match=r"probe on OOD data was not read \(cifar100: there is no such folder\)"):
         drop("probe", OOD)(run)
 
 
@@ -98,10 +98,10 @@ def test_readings_without_probes_have_no_tunnel_to_speak_of():
 
 
 def test_a_reading_that_is_none_brings_its_reason():
-    value = Whole("score")(score(math.nan, "the loss was lost"))
+    value = Whole("score")(score(math.nan, "the loss is NaN"))
     assert math.isnan(value)
-    assert value.note == "the loss was lost"
-    assert (Whole("score") - Whole("score"))(score(math.nan, "the loss was lost")).note == "the loss was lost"
+    assert value.note == "the loss is NaN"
+    assert (Whole("score") - Whole("score"))(score(math.nan, "the loss is NaN")).note == "the loss is NaN"
 
 
 def test_a_tunnel_that_does_not_start_says_why():
@@ -128,7 +128,7 @@ def test_a_number_of_one_step_is_that_steps():
 
 def test_the_last_look_is_that_of_the_last_step_wherever_it_stands():
     run = curves([0.5, 1.0])[0]
-    with pytest.raises(ReadingsError, match="top5 was not looked at during training"):
+    with pytest.raises(ReadingsError, match="top5 was not read during training"):
         LastLook("top5")(run)
     for step, value in ((20, 0.3), (30, 0.4), (10, 0.9)):
         run.add("top5", value, data="home", split="test", step=step)

@@ -1,42 +1,57 @@
-"""Recipes: what fits together, what raises at import, and how they are found by name."""
+"""Recipes: what fits together, what raises at import, and how they are found by name or by file."""
 
+import pickle
 import sys
 from dataclasses import replace
 
 import pytest
-from small_recipe import Inner, Settings, make_recipe, runs
+from small_recipe import FAST, LOWER, PLAIN, Inner, Settings, make_recipe, runs, score
 
-from winze.lab import Claim, Job, RecipeError, Scale, at_most, lower, recipe, recipes
-from winze.lab.quantities import Whole, last
+from winze.lab import Axis, Claim, Job, Question, RecipeError, Scale, at_most, lower, recipe, recipes
+from winze.lab.claims.quantities import Whole, last
+from winze.readings import Point
 
-CPU = Scale(Settings(), seeds=(0, 1, 2))
-
-
-def test_a_config_is_the_base_with_the_arms_fields_and_then_the_scales():
-    changed = Scale(Settings(), (0,), changes={"*": {"size": 9, "kind": "short"}, "fast": {"size": 5}})
-    made = make_recipe(scales={"smoke": changed})
-    assert made.config("smoke", "plain") == Settings(size=9, kind="short")
-    assert made.config("smoke", "fast") == Settings(size=5, kind="short", inner=Inner(rate=0.5))
+CPU = Scale(seeds=3)
+FASTER = {"speed": "fast"}
 
 
-def test_jobs_are_every_arm_of_a_seed_before_the_next_seed():
+def with_axis(field, *values):
+    """What makes a recipe with one axis of such values."""
+    labels = {f"v{i}": value for i, value in enumerate(values)}
+    return {"axes": {"speed": Axis(field, labels)}, "claims": ()}
+
+
+def claimed(check, **rest):
+    return {"claims": (Claim("x", "table 1", check, **rest),)}
+
+
+def test_a_config_is_the_study_with_the_scales_settings_then_the_axes_then_those_at_some_points():
+    scale = Scale({"size": 9, "kind": "short", "inner.rate": 7.0}, at=((FASTER, {"size": 5}),))
+    made = make_recipe(scales={"smoke": scale})
+    assert made.config("smoke", PLAIN) == Settings(size=9, kind="short", inner=Inner(rate=0.1))
+    assert made.config("smoke", FAST) == Settings(size=5, kind="short", inner=Inner(rate=0.5))
+
+
+def test_jobs_are_every_point_of_a_seed_before_the_next_seed():
     jobs = make_recipe().jobs("cpu")
-    assert [(job.seed, job.arm) for job in jobs] == [(s, arm) for s in (0, 1, 2) for arm in ("plain", "fast")]
-    assert jobs[1] == Job("small/score", "cpu", "fast", 0, Settings(inner=Inner(rate=0.5)))
+    assert [(job.seed, job.point["speed"]) for job in jobs] == [
+        (s, one) for s in (0, 1, 2) for one in ("plain", "fast")
+    ]
+    assert jobs[1] == Job("small/score", "cpu", FAST, 0, Settings(inner=Inner(rate=0.5)))
 
 
-def test_jobs_may_be_some_arms_and_seeds():
-    jobs = make_recipe().jobs("cpu", arms=["fast"], seeds=[7, 8])
-    assert [(job.arm, job.seed) for job in jobs] == [("fast", 7), ("fast", 8)]
+def test_jobs_may_be_at_some_values_and_seeds():
+    jobs = make_recipe().jobs("cpu", {"speed": ["fast"]}, seeds=[7, 8])
+    assert [(job.point["speed"], job.seed) for job in jobs] == [("fast", 7), ("fast", 8)]
 
 
-def test_a_scale_may_run_some_arms_only():
-    made = make_recipe(scales={"cpu": CPU, "smoke": replace(CPU, arms=("plain",))})
-    assert made.arms_at("smoke") == ("plain",)
-    assert made.claims_at("smoke") == ()
-    assert len(made.claims_at("cpu")) == 1
-    with pytest.raises(RecipeError, match="does not run arm 'fast' at scale smoke; it runs plain"):
-        made.jobs("smoke", arms=["fast"])
+def test_a_scale_may_run_some_values_only():
+    made = make_recipe(scales={"cpu": CPU, "smoke": replace(CPU, axes={"speed": ("plain",)})})
+    assert made.grid("smoke").points == (PLAIN,)
+    assert made.verdicts("smoke", {}) == []
+    assert len(made.verdicts("cpu", {})) == 1
+    with pytest.raises(RecipeError, match="runs nothing at speed=fast at scale smoke"):
+        made.jobs("smoke", {"speed": ["fast"]})
 
 
 @pytest.mark.parametrize(
@@ -44,11 +59,13 @@ def test_a_scale_may_run_some_arms_only():
     [
         (lambda r: r.jobs("cpuu"), r"no scale 'cpuu'; did you mean cpu\?"),
         (lambda r: r.jobs("paper"), "no scale 'paper'; there is smoke, cpu"),
-        (lambda r: r.jobs("cpu", arms=["fsat"]), r"no arm 'fsat'; did you mean fast\?"),
-        (lambda r: r.config("cpu", "slow"), "no arm 'slow'"),
+        (lambda r: r.jobs("cpu", {"sped": ["fast"]}), r"no axis 'sped'; did you mean speed\?"),
+        (lambda r: r.jobs("cpu", {"speed": ["fsat"]}), r"no value of speed 'fsat'; did you mean fast\?"),
+        (lambda r: r.config("cpu", Point(speed="slow")), "no value of speed 'slow'; there is plain, fast"),
+        (lambda r: r.config("cpu", Point()), "does not run all at scale cpu"),
     ],
 )
-def test_an_unknown_scale_or_arm_raises_with_the_nearest_names(ask, said):
+def test_an_unknown_scale_axis_or_value_raises_with_the_nearest_names(ask, said):
     with pytest.raises(RecipeError, match=said):
         ask(make_recipe())
 
@@ -57,29 +74,36 @@ def test_an_unknown_scale_or_arm_raises_with_the_nearest_names(ask, said):
     ("changes", "said"),
     [
         ({"name": "score"}, "name is system/table"),
-        ({"arms": {}}, "has no arms"),
         ({"scales": {}}, "has no scales"),
-        ({"arms": {"plain": {}, "fast": {"inner.rte": 1.0}}}, "Inner has no field 'rte'; there is rate"),
-        ({"arms": {"plain": {}, "fast": {"sise": 1}}}, "Settings has no field 'sise'; there is size"),
-        ({"arms": {"plain": {}, "fast": {"size": "3"}}}, r"Settings.size wants int, not '3' \(str\)"),
-        ({"arms": {"plain": {}, "fast": {"size": 3.5}}}, r"Settings.size wants int, not 3.5 \(float\)"),
-        ({"arms": {"plain": {}, "fast": {"inner.rate": "fast"}}}, r"Inner.rate wants float, not 'fast' \(str\)"),
-        ({"arms": {"plain": {}, "fast": {"kind": "medium"}}}, r"Settings.kind wants Literal\['long', 'short'\]"),
-        ({"arms": {"plain": {}, "fast": {"milestones": (1, "2")}}}, r"Settings.milestones wants tuple\[int, ...\]"),
-        ({"arms": {"plain": {}, "fast": {"limit": 2.0}}}, r"Settings.limit wants int \| None"),
-        ({"scales": {"cpu": replace(CPU, base=Settings(size="3"))}}, "Settings.size wants int"),
-        ({"scales": {"cpu": replace(CPU, base=Settings)}}, "base is a frozen dataclass"),
-        ({"scales": {"cpu": replace(CPU, base={"size": 3})}}, "base is a frozen dataclass"),
+        ({"study": Settings}, "study is a frozen dataclass"),
+        ({"study": {"size": 3}}, "study is a frozen dataclass"),
+        ({"study": Settings(size="3")}, "Settings.size wants int"),
+        (with_axis("inner.rte", 1.0), "Inner has no field 'rte'; there is rate"),
+        (with_axis("sise", 1), "Settings has no field 'sise'; there is size"),
+        (with_axis("size", "3"), r"Settings.size wants int, not '3' \(str\)"),
+        (with_axis("size", 3.5), r"Settings.size wants int, not 3.5 \(float\)"),
+        (with_axis("inner.rate", "fast"), r"Inner.rate wants float, not 'fast' \(str\)"),
+        (with_axis("kind", "medium"), r"Settings.kind wants Literal\['long', 'short'\]"),
+        (with_axis("milestones", (1, "2")), r"Settings.milestones wants tuple\[int, ...\]"),
+        (with_axis("limit", 2.0), r"Settings.limit wants int \| None"),
+        ({"scales": {"cpu": Scale({"sz": 1})}}, "Settings has no field 'sz'"),
         ({"scales": {"cpu": replace(CPU, seeds=())}}, "seeds are different whole numbers"),
         ({"scales": {"cpu": replace(CPU, seeds=(1, 1))}}, "seeds are different whole numbers"),
-        ({"scales": {"cpu": replace(CPU, arms=("plane",))}}, "no arm 'plane'; did you mean plain"),
-        ({"scales": {"cpu": replace(CPU, changes={"fst": {}})}}, "this scale has no arm 'fst'; did you mean fast"),
-        ({"scales": {"cpu": replace(CPU, changes={"fast": {"sz": 1}})}}, "arm fast: Settings has no field 'sz'"),
-        ({"claims": (Claim("x", lower("score", "fats", than="plain")),)}, "there is no arm 'fats'; did you mean fast"),
-        ({"claims": (Claim("x", at_most("scor", "fast", 1)),)}, "there is no quantity 'scor'; did you mean score"),
-        ({"claims": (Claim("x", at_most("score", "fast", 1), scales=("gpu",)),)}, "there is no scale 'gpu'"),
-        ({"claims": (Claim("x", at_most("score", "fast", 1), departure={"gp": ""}),)}, "there is no scale 'gp'"),
-        ({"measures": ("probe",)}, "quantity 'score' reads 'score', which measures= leaves out"),
+        (
+            {"scales": {"cpu": replace(CPU, axes={"speed": ("plane",)})}},
+            "no value of speed 'plane'; did you mean plain",
+        ),
+        ({"scales": {"cpu": replace(CPU, axes={"sped": ("plain",)})}}, "no axis 'sped'; did you mean speed"),
+        ({"scales": {"cpu": replace(CPU, at=(({"speed": "fst"}, {}),))}}, "no value of speed 'fst'; did you mean fast"),
+        ({"scales": {"cpu": replace(CPU, at=((FASTER, {"sz": 1}),))}}, "speed fast: Settings has no field 'sz'"),
+        ({"scales": {"cpu": replace(CPU, only=lambda point: False)}}, "no point runs"),
+        (claimed(lower("score", {"speed": "fats"}, than={"speed": "plain"})), "no value of speed 'fats'; did you mean"),
+        (claimed(lower("score", {"sped": "fast"}, than={"speed": "plain"})), "there is no axis 'sped'"),
+        (claimed(at_most("scor", 1), each="speed"), "there is no quantity 'scor'"),
+        (claimed(at_most("score", 1), each="sped"), "there is no axis 'sped'"),
+        (claimed(at_most("score", 1), at=FASTER, scales=("gpu",)), "there is no scale 'gpu'"),
+        ({"measures": ("probe",)}, "'fast scores lower': reads 'score', which measures= leaves out"),
+        ({"measures": ("probe",), "claims": ()}, "quantity 'score' reads 'score', which measures= leaves out"),
         ({"quantities": {"score": Whole("score"), "end": last("rank")}, "measures": ("s*",)}, "reads 'rank'"),
     ],
 )
@@ -89,24 +113,51 @@ def test_what_does_not_fit_together_raises_when_the_recipe_is_made(changes, said
 
 
 def test_a_claim_that_no_scale_can_judge_raises():
-    scales = {"cpu": replace(CPU, arms=("plain",)), "gpu": replace(CPU, arms=("fast",))}
-    with pytest.raises(RecipeError, match="no scale runs all of fast, plain"):
+    scales = {"cpu": replace(CPU, axes={"speed": ("plain",)}), "gpu": replace(CPU, axes={"speed": ("fast",)})}
+    with pytest.raises(RecipeError, match="no scale runs all that it compares"):
         make_recipe(scales=scales)
-    with pytest.raises(RecipeError, match="scale cpu does not run fast"):
-        make_recipe(scales=scales, claims=(Claim("x", at_most("score", "fast", 1), scales=("cpu",)),))
+    with pytest.raises(RecipeError, match="no scale runs all that it compares"):
+        make_recipe(scales=scales, **claimed(at_most("score", 1), at=FASTER, scales=("cpu",)))
 
 
-def test_verdicts_come_with_their_claims():
-    made = make_recipe()
-    [(claim, told)] = made.verdicts("cpu", runs(plain=[1, 2, 3], fast=[0.5, 1.5, 2.5]))
-    assert (claim, told.word, told.n) == (made.claims[0], "borne out", 3)
+def test_verdicts_come_with_their_claims_then_questions_and_with_a_cell_each():
+    asked = Question("is it small?", at_most("score", 9), each="speed")
+    made = make_recipe(questions=(asked,))
+    claim, question = made.verdicts("cpu", runs(plain=[1, 2, 3], fast=[0.5, 1.5, 2.5]))
+    assert (claim.statement, claim.word) == (LOWER, "supported")
+    assert [verdict.n for _, verdict in claim.cells] == [3]
+    assert [(cell["speed"], verdict.word) for cell, verdict in question.cells] == [
+        ("plain", "supported"),
+        ("fast", "supported"),
+    ]
 
 
 def test_a_claim_is_judged_only_at_its_scales():
-    claim = Claim("x", at_most("score", "fast", 1), scales=("cpu",))
-    made = make_recipe(claims=(claim,))
-    assert made.claims_at("smoke") == ()
-    assert made.claims_at("cpu") == (claim,)
+    made = make_recipe(**claimed(at_most("score", 1), at=FASTER, scales=("cpu",)))
+    assert made.verdicts("smoke", {}) == []
+    assert len(made.verdicts("cpu", {})) == 1
+
+
+def test_runs_that_did_not_learn_are_named_and_not_averaged():
+    made = make_recipe(learned=("score", 0.4))
+    read = runs(plain=[1.0, 1.1, 1.2, 0.3], fast=[0.5, 0.6, 0.6, 0.5])
+    assert made.failed(read[PLAIN][3]) == "score 0.3 is below 0.4"
+    assert made.failed(read[PLAIN][0]) == made.failed(score(float("inf"))) == ""
+    [judged] = made.verdicts("cpu", read)
+    assert judged.cells[0][1].n == 3
+
+
+def test_settings_of_ones_own_replace_those_of_every_point_and_no_claim_speaks_of_them():
+    made = make_recipe().with_settings({"size": 77})
+    assert made.config("cpu", FAST) == Settings(size=77, inner=Inner(rate=0.5))
+    assert made.verdicts("cpu", runs(plain=[1], fast=[2])) == []
+    assert made.with_settings({}) is made
+
+
+def test_a_setting_that_is_an_axis_is_a_point_of_its_own():
+    made = make_recipe().with_settings({"inner.rate": 0.25})
+    assert made.grid("cpu").points == (Point(speed=0.25),)
+    assert made.config("cpu", Point(speed=0.25)).inner.rate == 0.25
 
 
 @pytest.fixture
@@ -116,7 +167,7 @@ def package(tmp_path, monkeypatch):
     (folder / "small").mkdir(parents=True)
     for inner in (folder, folder / "small"):
         (inner / "__init__.py").write_text("")
-    (folder / "small" / "parts.py").write_text("number = 1\n")
+    (folder / "small" / "_parts.py").write_text("number = 1\n")
     make = "from small_recipe import make_recipe\nrecipe = make_recipe(name='small/{}')\n"
     (folder / "small" / "score.py").write_text(make.format("score"))
     (folder / "small" / "other.py").write_text(make.format("other"))
@@ -126,7 +177,7 @@ def package(tmp_path, monkeypatch):
         del sys.modules[name]
 
 
-def test_recipes_are_found_by_their_modules(package):
+def test_recipes_are_found_by_their_modules_and_those_with_an_underscore_are_none(package):
     assert list(recipes("own_recipes")) == ["small/other", "small/score"]
     assert recipe("small/score", "own_recipes").name == "small/score"
 
@@ -143,10 +194,46 @@ def test_an_unknown_recipe_raises_with_the_nearest_names(package, name):
         recipe(name, "own_recipes")
 
 
-def test_a_recipe_under_another_name_raises(package):
+def test_a_module_without_a_recipe_or_with_one_of_another_name_raises(package):
     (package / "small" / "wrong.py").write_text("from own_recipes.small.score import recipe\n")
     with pytest.raises(RecipeError, match="holds a recipe named 'small/score'; its name is 'small/wrong'"):
         recipe("small/wrong", "own_recipes")
+    (package / "small" / "empty.py").write_text("number = 1\n")
+    with pytest.raises(RecipeError, match="defines no `recipe = Recipe"):
+        recipe("small/empty", "own_recipes")
+
+
+OWN = """
+from dataclasses import dataclass
+from small_recipe import make_recipe
+
+@dataclass(frozen=True)
+class Mine:
+    size: int = 3
+
+recipe = make_recipe(study=Mine(), axes={}, claims=(), work=lambda config, bench: None)
+"""
+
+
+def test_a_recipe_in_a_file_of_ones_own_is_loaded_once_and_again_when_the_file_changes(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(OWN.replace("axes={}", "axes={}, scales={'cpu': __import__('winze').lab.Scale()}"))
+    first = recipe(str(file))
+    assert first.file == str(file)
+    assert recipe(str(file)) is first
+    file.write_text(file.read_text().replace("size: int = 3", "size: int = 4"))
+    assert recipe(str(file)).study.size == 4
+    job = recipe(str(file)).jobs("cpu")[0]
+    assert pickle.loads(pickle.dumps(job)) == job
+    assert job.file == str(file)
+
+
+def test_a_file_that_is_not_there_or_defines_no_recipe_raises(tmp_path):
+    with pytest.raises(RecipeError, match="there is no file"):
+        recipe(str(tmp_path / "none.py"))
+    (tmp_path / "none.py").write_text("number = 1\n")
+    with pytest.raises(RecipeError, match="defines no `recipe = Recipe"):
+        recipe(str(tmp_path / "none.py"))
 
 
 def test_every_recipe_of_winze_loads():

@@ -13,16 +13,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
-from small_recipe import Inner, Settings, make_recipe
+from small_recipe import FAST, PLAIN, Inner, Settings, make_recipe
 
 from winze.depth import Place
 from winze.files import StoreError, sha256
-from winze.lab import Claim, Scale, at_most, tunnel_at
-from winze.lab.job import Job, plain
-from winze.lab.lines import lines
-from winze.lab.packing import first_difference, packed, unpacked
-from winze.lab.perform import perform
-from winze.lab.results import (
+from winze.lab import Axis, Claim, Question, Scale, at_most, tunnel_at
+from winze.lab.claims.table import counted, failures, lines, nearest
+from winze.lab.runs.job import key_of, plain
+from winze.lab.runs.packing import first_difference, packed, unpacked
+from winze.lab.runs.perform import perform
+from winze.lab.runs.results import (
     ResultsError,
     add,
     add_all,
@@ -34,7 +34,7 @@ from winze.lab.results import (
     stale,
     write,
 )
-from winze.lab.store import RUN, Runs, read, sealed
+from winze.lab.runs.store import RUN, Runs, read, sealed
 from winze.readings import Readings
 
 
@@ -56,7 +56,7 @@ def full_readings():
 
 def test_packing_keeps_every_value_and_note_and_the_named_arrays():
     before = full_readings()
-    after = unpacked(json.loads(json.dumps(packed(before, ("*", "correct/*", "counts")))))
+    after = unpacked(json.loads(json.dumps(packed({5: before}, 5, ("*", "correct/*", "counts")))), 5)[5]
     key = lambda row: (row.measure, row.data, row.step or 0, row.index or 0)  # noqa: E731
     plain_rows = [replace(row, low=math.nan, high=math.nan) for row in before.rows]
     assert repr(sorted(after.rows, key=key)) == repr(sorted(plain_rows, key=key))
@@ -68,18 +68,19 @@ def test_packing_keeps_every_value_and_note_and_the_named_arrays():
 
 
 def test_packing_leaves_out_measures_that_are_not_named():
-    after = unpacked(packed(full_readings(), ("probe",)))
+    after = unpacked(packed({0: full_readings()}, 0, ("probe",)))[0]
     assert {row.measure for row in after.rows} == {"probe"}
     assert after.arrays == {}
 
 
 def test_the_first_difference_is_told_in_words():
-    one, other = packed(full_readings(), ("*", "counts")), full_readings()
-    assert first_difference(one, packed(other, ("*", "counts"))) == ""
+    one, other = packed({0: full_readings()}, 0, ("*", "counts")), full_readings()
+    assert first_difference(one, packed({0: other}, 0, ("*", "counts"))) == ""
     other.arrays["counts"] = np.arange(1, 5)
-    assert first_difference(one, packed(other, ("*", "counts"))) == "arrays counts"
+    assert first_difference(one, packed({0: other}, 0, ("*", "counts"))) == "arrays counts"
     other.rows[0] = replace(other.rows[0], value=0.25)
-    assert first_difference(one, packed(other, ("*", "counts"))) == "probe digits test a: 0.1 is kept, 0.25 is new"
+    told = first_difference(one, packed({0: other}, 0, ("*", "counts")))
+    assert told == "probe digits test a: 0.1 is kept, 0.25 is new"
 
 
 @pytest.fixture
@@ -93,15 +94,15 @@ def folders(recipe, tmp_path):
     return [perform(job, Runs(tmp_path / "runs"), recipe=recipe) for job in recipe.jobs("cpu")]
 
 
-def test_what_is_added_is_loaded_by_scale_arm_and_seed(recipe, folders, tmp_path):
+def test_what_is_added_is_loaded_by_scale_point_and_seed(recipe, folders, tmp_path):
     assert [add(folder, recipe, tmp_path) for folder in folders] == [True] * 6
     kept = load(recipe, tmp_path)
-    assert {scale: {arm: sorted(seeds) for arm, seeds in arms.items()} for scale, arms in kept.items()} == {
-        "cpu": {"plain": [0, 1, 2], "fast": [0, 1, 2]}
+    assert {scale: {point: sorted(seeds) for point, seeds in points.items()} for scale, points in kept.items()} == {
+        "cpu": {PLAIN: [0, 1, 2], FAST: [0, 1, 2]}
     }
-    assert readings_of(kept["cpu"])["fast"][2].rows[0].value == 2.5
-    one = kept["cpu"]["fast"][2]
-    assert (one.scale, one.arm, one.seed) == ("cpu", "fast", 2)
+    assert readings_of(kept["cpu"])[FAST][2].rows[0].value == 2.5
+    one = kept["cpu"][FAST][2]
+    assert (one.scale, one.point, one.seed) == ("cpu", FAST, 2)
     assert one.versions["torch"]
     assert one.device
     assert one.seconds >= 0
@@ -134,7 +135,7 @@ def test_other_readings_of_the_same_run_raise_and_are_not_taken(recipe, folders,
     add(folders[0], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_bytes()
     reread(folders[0], 99.0)
-    with pytest.raises(ResultsError, match=r"other readings of plain, seed 0 .*score: 0.1 is kept, 99.0 is new"):
+    with pytest.raises(ResultsError, match=r"other readings of speed plain, seed 0 .*score: 0.1 is kept, 99.0 is new"):
         add(folders[0], recipe, tmp_path)
     assert file_of(recipe, tmp_path).read_bytes() == before
 
@@ -187,10 +188,10 @@ def test_a_run_whose_key_is_not_that_of_its_settings_is_not_kept(recipe, folders
 
 def test_a_run_copied_under_the_key_of_another_seed_does_not_count(recipe, folders, tmp_path):
     shutil.rmtree(folders[2])
-    shutil.copytree(folders[0], folders[2])  # the same arm, seed 1
+    shutil.copytree(folders[0], folders[2])  # the same point, seed 1
     heard = []
     found = finished(recipe, tmp_path / "runs", heard.append)["cpu"]
-    assert sorted(found["plain"]) == [0, 2]
+    assert sorted(found[PLAIN]) == [0, 2]
     assert len(heard) == 1
     assert "its key is not that of its settings and seed" in heard[0]
 
@@ -198,7 +199,7 @@ def test_a_run_copied_under_the_key_of_another_seed_does_not_count(recipe, folde
 def as_seed(folder, recipe, seed):
     """A copy of a run that says it had another seed, with the key and folder that go with it."""
     told = json.loads((folder / RUN).read_text())
-    key = Job(recipe.name, told["scale"], told["arm"], seed, told["config"]).key
+    key = key_of(recipe.name, told["config"], seed)
     copied = folder.parents[1] / "forged" / key
     shutil.copytree(folder, copied)
     return rewritten(copied, seed=seed, key=key)
@@ -207,7 +208,7 @@ def as_seed(folder, recipe, seed):
 def test_one_run_under_two_seeds_is_not_kept(recipe, folders, tmp_path):
     copied = as_seed(folders[0], recipe, 7)
     add(folders[0], recipe, tmp_path)
-    with pytest.raises(ResultsError, match="plain, seed 7, has the very readings of seed 0"):
+    with pytest.raises(ResultsError, match="speed plain, seed 7, has the readings of seed 0"):
         add(copied, recipe, tmp_path)
     heard = []
     assert add_all([folders[1], copied], recipe, tmp_path, heard.append) == [folders[1]]
@@ -230,7 +231,7 @@ def test_several_processes_that_keep_at_once_lose_nothing(recipe, folders, tmp_p
 
 
 def test_a_folder_that_another_process_writes_is_waited_for_and_then_told(recipe, folders, tmp_path, monkeypatch):
-    monkeypatch.setattr("winze.lab.results.PATIENCE", 0.1)
+    monkeypatch.setattr("winze.lab.runs.results.PATIENCE", 0.1)
     handle = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(handle, fcntl.LOCK_EX)
     try:
@@ -242,7 +243,7 @@ def test_a_folder_that_another_process_writes_is_waited_for_and_then_told(recipe
 
 def test_many_runs_are_read_and_written_once(recipe, folders, tmp_path, monkeypatch):
     written = []
-    monkeypatch.setattr("winze.lab.results.write", lambda *given: written.append(given) or write(*given))
+    monkeypatch.setattr("winze.lab.runs.results.write", lambda *given: written.append(given) or write(*given))
     assert len(add_all(folders, recipe, tmp_path)) == 6
     assert add_all(folders, recipe, tmp_path) == []
     assert len(written) == 1
@@ -331,21 +332,21 @@ def test_verdicts_of_kept_readings_are_those_of_the_runs(recipe, folders, tmp_pa
         add(folder, recipe, tmp_path)
     kept = recipe.verdicts("cpu", readings_of(load(recipe, tmp_path)["cpu"]))
     assert kept == recipe.verdicts("cpu", finished(recipe, tmp_path / "runs")["cpu"])
-    assert kept[0][1].n == 3
+    assert kept[0].cells[0][1].n == 3
 
 
 def test_readings_of_other_settings_are_not_counted_but_stay(recipe, folders, tmp_path):
     for folder in folders:
         add(folder, recipe, tmp_path)
-    changed = make_recipe(arms={"plain": {}, "fast": {"inner.rate": 0.25}})
-    assert {arm: len(seeds) for arm, seeds in load(changed, tmp_path)["cpu"].items()} == {"plain": 3}
-    assert {(one.arm, one.seed) for one in stale(changed, tmp_path)} == {("fast", 0), ("fast", 1), ("fast", 2)}
+    changed = make_recipe(axes={"speed": Axis("inner.rate", {"plain": 0.1, "fast": 0.25})})
+    assert {point: len(seeds) for point, seeds in load(changed, tmp_path)["cpu"].items()} == {PLAIN: 3}
+    assert {(one.point, one.seed) for one in stale(changed, tmp_path)} == {(FAST, 0), (FAST, 1), (FAST, 2)}
     assert stale(recipe, tmp_path) == []
 
 
 def test_equal_settings_at_two_scales_share_their_runs(recipe, folders, tmp_path):
     add(folders[0], recipe, tmp_path)
-    double = make_recipe(scales={"cpu": Scale(Settings(), (0,)), "gpu": Scale(Settings(), (0, 1))})
+    double = make_recipe(scales={"cpu": Scale(), "gpu": Scale(seeds=2)})
     assert set(load(double, tmp_path)) == {"cpu", "gpu"}
 
 
@@ -385,9 +386,9 @@ def test_the_same_settings_kept_twice_raise(recipe, folders, tmp_path):
     file = file_of(recipe, tmp_path)
     (one,) = json.loads(file.read_text())["runs"]
     older = {name: value for name, value in one["config"].items() if name != "kind"}  # a field that came later
-    other = one | {"config": older, "key": Job(recipe.name, "cpu", "plain", 0, older).key}
+    other = one | {"config": older, "key": key_of(recipe.name, older, 0)}
     write(file, recipe.name, [one, other])
-    with pytest.raises(ResultsError, match="plain, seed 0, twice"):
+    with pytest.raises(ResultsError, match="speed plain, seed 0, twice"):
         load(recipe, tmp_path)
 
 
@@ -403,21 +404,51 @@ def test_kept_runs_of_another_recipe_or_with_a_wrong_key_are_refused(recipe, fol
         load(recipe, tmp_path)
 
 
-def test_every_claim_has_a_line_and_one_without_runs_reads_not_run(folders, recipe, tmp_path):
+def test_a_superseded_run_stays_and_is_not_loaded(recipe, folders, tmp_path):
+    add(folders[0], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    (one,) = json.loads(file.read_text())["runs"]
+    write(file, recipe.name, [one, one | {"started": "2020", "superseded": "norms still moved"}])
+    assert len(load(recipe, tmp_path)["cpu"][PLAIN]) == 1
+    assert add(folders[0], recipe, tmp_path) is False
+    assert add(folders[1], recipe, tmp_path)
+    assert [entry.get("superseded") for entry in json.loads(file.read_text())["runs"]].count("norms still moved") == 1
+
+
+def test_results_of_another_version_are_refused_with_the_way_out(recipe, folders, tmp_path):
+    add(folders[0], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    file.write_text(file.read_text().replace('"version": 3', '"version": 2', 1))
+    with pytest.raises(ResultsError, match=r"holds no winze results of version 3; results/rekey.py translates"):
+        load(recipe, tmp_path)
+
+
+def test_a_statement_has_a_line_per_scale_that_ran_it_and_one_that_ran_nowhere_has_none(folders, recipe, tmp_path):
     for folder in folders:
         add(folder, recipe, tmp_path)
     claims = (
         *recipe.claims,
-        Claim("more", at_most("score", "gone", 1), paper=3),
-        Claim("t", tunnel_at("plain", 0.9, 2)),
+        Claim("more", "t", at_most("score", 1), at={"speed": "gone"}),
+        Claim("t", "t", tunnel_at(0.9, 2), at={"speed": "plain"}),
     )
-    more = make_recipe(arms={"plain": {}, "fast": {"inner.rate": 0.5}, "gone": {"size": 77}}, claims=claims)
-    told = lines(more, tmp_path)
-    assert [(one.claim, one.scale, one.word, one.n) for one in told] == [
-        ("fast scores lower", "cpu", "not borne out", "3"),
-        ("more", "cpu", "not run", "-"),
-        ("t", "cpu", "not run", "-"),
+    axis = Axis("inner.rate", {"plain": 0.1, "fast": 0.5, "gone": 0.7})
+    more = make_recipe(
+        axes={"speed": axis}, claims=claims, questions=(Question("small?", at_most("score", 9), each="speed"),)
+    )
+    read = {scale: readings_of(one) for scale, one in load(more, tmp_path).items()}
+    told = [(one.statement.text, one.scale, one.word) for one in lines(more, read)]
+    assert told == [
+        ("fast scores lower", "cpu", "contradicted"),
+        ("more", "", "not run"),
+        ("t", "", "not run"),
+        ("small?", "cpu", "supported"),
     ]
-    assert told[0].paper == "12 %"
-    assert told[0].machine == load(recipe, tmp_path)["cpu"]["fast"][0].device
-    assert (told[1].machine, told[1].seconds) == ("-", "-")
+    assert [(one.scale, one.word) for one in nearest(more, read)] == [told[i][1:] for i in range(4)]
+    assert counted(nearest(more, read)) == "3 claims: 1 contradicted, 2 not run; 1 question: 1 supported"
+
+
+def test_failed_runs_are_named_with_the_reason(folders, tmp_path):
+    made = make_recipe(learned=("score", 0.4))
+    add(folders[0], made, tmp_path)
+    read = readings_of(load(made, tmp_path)["cpu"])
+    assert failures(made, read) == ["speed plain, seed 0: score 0.1 is below 0.4"]

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from small_work import names
 
-from winze.lab.job import Job
-from winze.lab.store import RUN, BusyError, Runs, read, sealed
+from winze.lab.runs.job import Job
+from winze.lab.runs.store import RUN, BusyError, Runs, read, sealed
+from winze.readings import Point
 from winze.train import StoreError
 
 
@@ -20,7 +21,7 @@ class Config:
     width: int = 1
 
 
-JOB = Job("tunnel/main", "cpu", "plain", 0, Config())
+JOB = Job("tunnel/main", "cpu", Point(blocks=8), 0, Config())
 
 
 @pytest.fixture
@@ -36,10 +37,10 @@ def begun(runs, job=JOB, **facts):
 
 def test_a_new_run_knows_its_job(runs):
     told = read(begun(runs))
-    assert {name: told[name] for name in ("recipe", "scale", "arm", "seed", "key")} == {
+    assert {name: told[name] for name in ("recipe", "scale", "point", "seed", "key")} == {
         "recipe": "tunnel/main",
         "scale": "cpu",
-        "arm": "plain",
+        "point": {"blocks": 8},
         "seed": 0,
         "key": JOB.key,
     }
@@ -87,8 +88,8 @@ def test_two_jobs_are_written_side_by_side(runs):
 
 HOLD = """
 import sys, time
-from winze.lab.job import Job
-from winze.lab.store import Runs
+from winze.lab.runs.job import Job
+from winze.lab.runs.store import Runs
 sys.path.insert(0, {here!r})
 from test_store import JOB
 with Runs({root!r}).open(JOB) as run:
@@ -124,7 +125,7 @@ def test_two_processes_never_write_one_run_and_a_killed_one_lets_go(runs, holder
 def test_whoever_only_looks_does_not_get_in_the_way(runs):
     begun(runs)
     code = f"""
-from winze.lab.store import Runs
+from winze.lab.runs.store import Runs
 print("go", flush=True)
 while True: Runs({str(runs.root)!r}).is_busy({JOB.key!r})
 """
@@ -138,12 +139,13 @@ while True: Runs({str(runs.root)!r}).is_busy({JOB.key!r})
 
 
 @pytest.mark.parametrize(
-    ("version", "who"), [(99, "a newer winze"), (0, "the winze that wrote it"), (None, "the winze")]
+    ("version", "advice"),
+    [(99, "update winze to read it"), (1, "read it with winze 0.1, which wrote it, or remove it")],
 )
-def test_a_folder_of_another_format_is_explained_refused_and_left_alone(runs, version, who):
+def test_a_folder_of_another_format_is_explained_refused_and_left_alone(runs, version, advice):
     folder = begun(runs, version=version)
     before = (folder / RUN).read_bytes()
-    with pytest.raises(StoreError, match=rf"run of format {version}, this winze reads format 1: {who}.*--out"):
+    with pytest.raises(StoreError, match=f"is a run of format {version} and this winze reads format 2: {advice}"):
         runs.is_done(JOB)
     with pytest.raises(StoreError, match="run of format"), runs.open(JOB):
         pass
@@ -167,7 +169,7 @@ def test_a_run_json_that_is_not_ours_is_refused(runs, body, why):
 def test_a_run_json_that_tells_of_another_job_is_refused(runs):
     folder = begun(runs)
     (folder / RUN).write_bytes(sealed(read(folder) | {"seed": 5}))
-    with pytest.raises(StoreError, match="another job than tunnel/main cpu plain seed 0"), runs.open(JOB):
+    with pytest.raises(StoreError, match="another job than tunnel/main cpu blocks 8 seed 0"), runs.open(JOB):
         pass
 
 

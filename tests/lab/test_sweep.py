@@ -12,9 +12,9 @@ from lasting_work import Lasting, jobs, marked
 from small_work import RECIPE, job, outcome
 from waiting import soon
 
-from winze.lab.perform import perform
-from winze.lab.store import Runs, read
-from winze.lab.sweep import sweep
+from winze.lab.runs.perform import perform
+from winze.lab.runs.store import Runs, read
+from winze.lab.runs.sweep import sweep
 from winze.train import Hardware, HardwareError
 
 CPU = Hardware(accelerator="cpu")
@@ -126,7 +126,7 @@ def test_a_killed_worker_costs_another_try_and_a_killed_sweep_its_runs_go_on(tmp
     script = f"""
 import sys; sys.path.insert(0, {str(HERE)!r})
 from lasting_work import Lasting, jobs
-from winze.lab.sweep import sweep
+from winze.lab.runs.sweep import sweep
 todo = jobs({str(tmp_path / "marks")!r}, 4, seconds=1.5)
 print([one.error for one in sweep(todo, {str(tmp_path / "runs")!r}, on="processes", jobs_at_once=2, recipe=Lasting())])
 """

@@ -1,15 +1,12 @@
-"""Several runs as one, and their figure."""
+"""Several runs as one."""
 
-import matplotlib.figure
 import numpy as np
 import pytest
 from synthetic import scan, watched
 
 from winze.readings import Readings, ReadingsError
-from winze.report import facts, style
-from winze.report.arms import arm_profiles
+from winze.report import facts
 from winze.report.means import layer_numbers, mean_readings, mean_tunnel
-from winze.report.scans import UnreadError
 
 LOW, HIGH = [0.2, 0.5, 0.9, 0.98], [0.4, 0.9, 1.0, 1.0]
 
@@ -81,52 +78,3 @@ def test_layer_numbers_are_the_papers_where_they_are_known():
     one.conventions["layers"] = {"here": [3]}
     with pytest.raises(ReadingsError, match="1 layer numbers for 4 places"):
         layer_numbers(one)
-
-
-@pytest.fixture
-def arms():
-    blocks = scan(LOW)
-    blocks.conventions["layers"] = {"without projections": [3, 5, 7, 9]}
-    return {"vgg19": [scan(), scan()], "resnet": [blocks], "mlp": [scan(HIGH)] * 3}
-
-
-def titles(drawing: matplotlib.figure.Figure) -> list[str]:
-    return [axes.get_title(loc="left") for axes in drawing.axes if axes.get_title(loc="left")]
-
-
-def test_every_arm_has_a_panel_with_its_seeds_and_its_tunnel(arms):
-    drawing = arm_profiles(arms)
-    assert titles(drawing) == [
-        "vgg19, 2 seeds\ntunnel begins after layer 8, features.22",
-        "resnet, 1 seed\nno tunnel before layer 9, features.10",
-        "mlp, 3 seeds\ntunnel begins after layer 3, features.7",
-    ]
-
-
-def test_the_line_of_a_panel_is_the_mean(arms):
-    drawing = arm_profiles({"both": [scan(LOW), scan(HIGH)]})
-    line = next(line for line in drawing.axes[0].lines if line.get_label() == "probe, cifar10")
-    np.testing.assert_allclose(line.get_ydata(), [0.3, 0.7, 0.95, 0.99])
-
-
-def test_the_papers_numbers_stand_at_the_axis(arms):
-    axes = arm_profiles(arms).axes[1]
-    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["3", "5", "7", "9"]
-    assert axes.get_xlabel() == "layer, counted without projections"
-
-
-def test_the_legend_names_everything_once(arms):
-    drawing = arm_profiles(arms)
-    texts = [text.get_text() for text in drawing.legends[0].texts]
-    assert sorted(texts) == sorted(set(texts))
-    assert "95 % of the network's accuracy" in texts
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_figure_is_the_same_every_time(arms, theme):
-    assert style.rendered(arm_profiles(arms, theme)) == style.rendered(arm_profiles(arms, theme))
-
-
-def test_arms_without_probes_or_ranks_cannot_be_drawn():
-    with pytest.raises(UnreadError, match="no probes or numerical rank"):
-        arm_profiles({"empty": [Readings()], "none": []})

@@ -1,36 +1,94 @@
-"""The lab: recipes with claims, runs that survive, sweeps, verdicts."""
+"""The lab: recipes with claims, runs that survive a kill, sweeps, verdicts."""
 
-from winze.lab.claims import Claim, at_least, at_most, falls, higher, holds, level, lower, rises, share, verdict
-from winze.lab.job import Job
-from winze.lab.on_ray import OnRay
-from winze.lab.processes import Processes
-from winze.lab.recipe import Recipe, RecipeError, Scale, recipe, recipes
-from winze.lab.sweep import Outcome, sweep
-from winze.lab.tunnels import tunnel_at
-from winze.lab.verdicts import Verdict
+from winze.lab.axes import Axis, AxisError, Scale
+from winze.lab.bench import Bench
+from winze.lab.claims import (
+    Claim,
+    Question,
+    Verdict,
+    alike,
+    at_least,
+    at_most,
+    falls,
+    higher,
+    holds,
+    level,
+    lower,
+    not_below,
+    rises,
+    several,
+    share,
+    tunnel_at,
+)
+from winze.lab.claims.quantities import OOD, best, drop, first, hidden, last
+from winze.lab.continual import Continual, TaskSequence, tasks
+from winze.lab.recipe import Recipe, RecipeError, recipe, recipes
+from winze.lab.runs.job import Job
+from winze.lab.runs.sweep import Outcome, sweep
+from winze.lab.study import (
+    Data,
+    Network,
+    Prepared,
+    Reading,
+    Study,
+    Watching,
+    learn,
+    learn_and_read,
+    prepare,
+    read,
+    store_curve,
+)
+from winze.lab.workers.processes import Processes
+from winze.lab.workers.ray import OnRay
 
 __all__ = [
+    "OOD",
+    "Axis",
+    "AxisError",
+    "Bench",
     "Claim",
+    "Continual",
+    "Data",
     "Job",
+    "Network",
     "OnRay",
     "Outcome",
+    "Prepared",
     "Processes",
+    "Question",
+    "Reading",
     "Recipe",
     "RecipeError",
     "Scale",
+    "Study",
+    "TaskSequence",
     "Verdict",
+    "Watching",
+    "alike",
     "at_least",
     "at_most",
+    "best",
+    "drop",
     "falls",
+    "first",
+    "hidden",
     "higher",
     "holds",
+    "last",
+    "learn",
+    "learn_and_read",
     "level",
     "lower",
+    "not_below",
+    "prepare",
+    "read",
     "recipe",
     "recipes",
     "rises",
+    "several",
     "share",
+    "store_curve",
     "sweep",
+    "tasks",
     "tunnel_at",
-    "verdict",
 ]

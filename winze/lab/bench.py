@@ -1,9 +1,13 @@
-"""What a recipe's work is given: a place to train that survives being killed, to read, and to keep what came out."""
+"""The bench of one run: phases of training that survive a kill, readings, and stored networks."""
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,27 +18,25 @@ from torch import Tensor, nn
 
 from winze.data import Dataset, Preprocess
 from winze.files import write_atomically
-from winze.lab.job import plain
-from winze.lab.store import METRICS
-from winze.observe import Watch
+from winze.lab.runs.job import plain
+from winze.lab.runs.store import LOCKS, METRICS
 from winze.observe.files import pack
 from winze.readings import Readings
-from winze.shape import Alternation
-from winze.train import Checkpoints, Hardware, History, Objective, StoreError, Training, fit
-from winze.train.place import device_of
+from winze.train import Checkpoints, Classify, Hardware, History, StoreError, Training, Update, fit
+from winze.train.hardware import device_of
 from winze.train.seeds import mix, seed_all
 
-PHASES, PHASE = "phases", "phase.json"
+PHASES, PHASE, SHARED = "phases", "phase.json", ".shared"
 Rows = list[dict[str, Any]]
 
 
 class Bench:
-    """One run at work in its folder.
+    """One run in its folder.
 
-    After a kill the recipe's work simply starts again from the top: a phase of training that was finished gives its
-    weights and history at once, one that was not goes on from its newest checkpoint, and whatever draws random numbers
-    between phases draws the same ones. `readings` are stored when the work is done. Only one of several processes that
-    share a run `writes`.
+    After a kill the recipe's work starts again from the top: a finished phase of training restores its weights and
+    history at once, an unfinished one resumes from its newest checkpoint, and random numbers drawn between phases are
+    the same. `readings` are stored when the work is done; with `readings_of` each member of an ensemble has its own.
+    Only one of several processes that share a run `writes`.
     """
 
     def __init__(
@@ -44,11 +46,15 @@ class Bench:
         hardware: Hardware | None = None,
         progress: bool | None = None,
         writes: bool = True,
+        about: Mapping[str, Any] | None = None,
     ) -> None:
         self.folder, self.seed, self.progress, self.writes = folder, seed, progress, writes
+        self.about = dict(about or {})
         self.hardware = Hardware() if hardware is None else hardware
         self.readings = Readings()
+        self.members: dict[int, Readings] = {}
         self.phases: dict[str, History] = {}
+        self.shared: dict[str, str] = {}
         seed_all(mix(seed, "work"))
 
     @property
@@ -65,59 +71,95 @@ class Bench:
         finally:
             self.hardware = whole
 
+    def readings_of(self, seed: int) -> Readings:
+        """The readings of one member of an ensemble, which counts as a run with this seed; `readings` belong to all."""
+        return self.members.setdefault(seed, Readings())
+
     def train(
         self,
-        net: nn.Module,
+        net: nn.Module | Update,
         data: Dataset | tuple[Tensor, Tensor] | Any,
         training: Training,
         *,
         name: str = "train",
         preprocess: Preprocess | None = None,
-        test: tuple[Tensor, Tensor] | Any = None,
-        objective: Objective | None = None,
-        watch: Watch | Callable[[nn.Module, int], Any] | None = None,
-        alternation: Alternation | None = None,
+        tests: Mapping[str, Any] | None = None,
+        followers: Mapping[str, Any] | Sequence[Any] = (),
+        shared: Any = None,
     ) -> History:
-        """One phase of training, as `winze.train.fit` does it; of a data set, its test part is the test."""
+        """One phase of training by `winze.train.fit`; of a data set, its test part is the test set.
+
+        `shared` describes the network and the data of a phase that several runs have in common, such as the first task
+        of a contrast in the second: the runs of a folder that name the same network, data, training, seed and phase
+        train it once, and all others start from the same weights.
+        """
         if name in self.phases or not name.replace("-", "").replace("_", "").isalnum():
             why = "there was one before" if name in self.phases else "letters, digits, - and _ make a name"
             raise ValueError(f"name={name!r} cannot name a phase of training: {why}")
         if isinstance(data, Dataset):
-            test = data.test if test is None else test
+            tests = {"test": data.test} if tests is None else tests
             data = data.train
         self._recognise(name, net, training)
-        history = fit(
-            net,
-            data,
-            training,
-            seed=mix(self.seed, name),
-            test=test,
-            preprocess=preprocess,
-            objective=objective,
-            hardware=self.hardware,
-            checkpoints=_Told(self.folder / PHASES / name, lambda rows: self._tell({name: rows})),
-            alternation=alternation,
-            watch=watch,
-            progress=self.progress,
-        )
+        folder = self.folder / PHASES / name
+
+        def fitted(where: Path) -> History:
+            return fit(
+                net,
+                data,
+                training,
+                seed=mix(self.seed, name),
+                tests=tests or {},
+                preprocess=preprocess,
+                followers=followers,
+                hardware=self.hardware,
+                checkpoints=_Reported(where, lambda rows: self._report({name: rows})),
+                progress=self.progress,
+            )
+
+        if shared is not None:
+            told = [plain(shared, "shared"), plain(training, "training"), self.seed, name]
+            told += [self.about, self.hardware.threads]  # a start of other versions or another device is another start
+            self.shared[name] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+            if Checkpoints(folder).newest() is None:
+                self._take_shared(self.folder.parent / SHARED / self.shared[name], folder, fitted)
+        history = fitted(folder)
         self.phases[name] = history
         if self.writes:
-            Checkpoints(self.folder / PHASES / name).prune(1)
-            self._tell({})
+            Checkpoints(folder).prune(1)
+            self._report({})
         seed_all(mix(self.seed, f"after {name}"))
         return history
 
-    def keep(self, net: nn.Module, spec: str | Mapping[str, Any], name: str = "net") -> Path:
+    def keep(self, net: nn.Module, spec: str | Mapping[str, Any] | None, name: str = "net") -> Path:
         """Store a network as `<name>.safetensors`, which `winze.load` reads; `spec` is what `networks.build` takes."""
         path = self.folder / f"{name}.safetensors"
         if self.writes:
             write_atomically(path, pack(net, spec))
         return path
 
-    def _recognise(self, name: str, net: nn.Module, training: Training) -> None:
+    def _take_shared(self, store: Path, folder: Path, fitted: Callable[[Path], History]) -> None:
+        """Train a shared phase, or wait until another run has, and copy its last checkpoint into this run."""
+        with _one_at_a_time(store if self.writes else None):
+            fitted(store)  # returns at once where it is finished, and resumes where its process was killed
+            if self.writes:
+                Checkpoints(store).prune(1)
+                copy = folder.with_name(f".{folder.name}.{os.getpid()}")
+                shutil.copytree(store, copy, dirs_exist_ok=True)
+                shutil.copy2(folder / PHASE, copy / PHASE)
+                shutil.rmtree(folder)
+                copy.rename(folder)
+            if torch.distributed.is_available() and torch.distributed.is_initialized():
+                torch.distributed.barrier()  # no process may look for the copy before it is there
+
+    def _recognise(self, name: str, net: nn.Module | Update, training: Training) -> None:
         """Make sure that what is stored of a phase belongs to this very network and training."""
-        shapes = {key: list(value.shape) for key, value in net.state_dict().items()}
-        told = {"training": plain(training, "training"), "shapes": shapes}
+        modules = {"": net} if isinstance(net, nn.Module) else net.modules
+        state = {f"{part} {key}": one for part, module in modules.items() for key, one in module.state_dict().items()}
+        shapes = {key.strip(): list(value.shape) for key, value in state.items() if isinstance(value, Tensor)}
+        objective = training.objective
+        named = {"objective": type(objective).__qualname__} if isinstance(objective, nn.Module) else {}
+        stored = replace(training, objective=Classify()) if named else training
+        told = {"training": plain(stored, "training"), "shapes": shapes, **named}
         path = self.folder / PHASES / name / PHASE
         if path.is_file():
             try:
@@ -133,20 +175,36 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(told).encode())
 
-    def _tell(self, running: Mapping[str, Rows]) -> None:
+    def _report(self, running: Mapping[str, Rows]) -> None:
         """Write the metrics of finished phases, and of the one at work as far as its newest checkpoint."""
         rows = {name: list(history.metrics) for name, history in self.phases.items()} | dict(running)
         lines = [json.dumps({"phase": name, **row}) for name, metrics in rows.items() for row in metrics]
         write_atomically(self.folder / METRICS, "".join(line + "\n" for line in lines).encode())
 
 
-class _Told(Checkpoints):
+@contextmanager
+def _one_at_a_time(store: Path | None) -> Iterator[None]:
+    """Hold the lock of a shared phase, which the system releases when its holder dies; None: work along without it."""
+    if store is None:
+        yield
+        return
+    locks = store.parent / LOCKS
+    locks.mkdir(parents=True, exist_ok=True)
+    handle = os.open(locks / store.name, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+class _Reported(Checkpoints):
     """Checkpoints that pass on the metrics they hold, once they are safe."""
 
-    def __init__(self, folder: Path, tell: Callable[[Rows], None]) -> None:
+    def __init__(self, folder: Path, report: Callable[[Rows], None]) -> None:
         super().__init__(folder)
-        self._tell = tell
+        self._report = report
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         super().save(step, weights, state)
-        self._tell(state["metrics"])
+        self._report(state["metrics"])

@@ -1,4 +1,4 @@
-"""The page of an experiment: every claim with its verdict, the figures, the numbers, and the departures."""
+"""The page of an experiment: claims with their cells, questions, failed runs, figures, numbers and departures."""
 
 from __future__ import annotations
 
@@ -9,92 +9,107 @@ from html import escape
 from pathlib import Path
 
 from winze.files import write_atomically
-from winze.lab.claims import Claim, Quantity, Runs
-from winze.lab.recipe import Draw, Recipe
-from winze.lab.verdicts import BORNE_OUT, NOT_BORNE_OUT, NOT_ENOUGH, NOT_RUN, Verdict, tally
+from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, resolved
+from winze.lab.claims.quantities import QUANTITIES
+from winze.lab.claims.table import Line, counted, failures, is_stand_in
+from winze.lab.claims.verdict import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_RUN, SUPPORTED, Verdict
+from winze.lab.recipe import Recipe
 from winze.readings import Readings, ReadingsError
 from winze.report import style
-from winze.report.arms import arm_profiles
+from winze.report.experiment import UnreadError, profiles
+from winze.report.experiment.static_page import Section, picture, section, write_static
 from winze.report.figures import folders
 from winze.report.names import number
-from winze.report.scans import UnreadError
-from winze.report.static import Section, picture, section, write_static
 from winze.report.tables import conventions_table, hidden, table
 
 HOW = (
-    "A claim is borne out where the 95 % interval over seeds lies wholly where it says, not borne out where it lies "
-    "wholly elsewhere, and below three seeds nothing is certain. Intervals of differences are Student's t on "
-    "differences paired by seed, d is their mean over their deviation (of a level: of its distance from the claimed "
-    "one); the start of a tunnel is that of the mean curve, with seeds and, where each sample's answer was kept, test "
-    "samples drawn again."
+    "A cell is supported where the 95 % interval over seeds lies wholly on the claimed side, contradicted where it "
+    "lies wholly on the other, and inconclusive otherwise and below three seeds. A claim is supported where no cell is "
+    "contradicted and most are supported, mixed where cells disagree. Intervals are Student's t on differences paired "
+    "by seed, d is their mean over their standard deviation; the start of a tunnel is that of the mean curve, with "
+    "seeds and test samples drawn again."
 )
-MARKS = {BORNE_OUT: "✓", NOT_BORNE_OUT: "✗", NOT_ENOUGH: "?", NOT_RUN: "–"}
+MARKS = {SUPPORTED: "✓", CONTRADICTED: "✗", MIXED: "±", INCONCLUSIVE: "?", NOT_RUN: "–"}
 
 
 def write_report(recipe: Recipe, scale: str, runs: Runs, file: str | os.PathLike[str]) -> Path:
-    """Write the page of one scale from its readings by arm and seed; SVG and PNG of its figures go beside it."""
-    verdicts = recipe.verdicts(scale, runs)
-    counted = ", ".join(f"{arm} x {len(seeds)}" for arm, seeds in runs.items() if seeds) or "no runs"
+    """Write the page of one scale from its readings by point and seed; its figures lie beside it as SVG and PNG."""
+    judged = recipe.verdicts(scale, runs)
+    seeds = [len(one) for one in runs.values() if one]
+    many = f"{len(seeds)} points, {sum(seeds)} runs" if seeds else "no runs"
     paper = f'<a href="{escape(recipe.url)}">{escape(recipe.paper)}</a>' if recipe.url else escape(recipe.paper)
+    claims, questions = ([one for one in judged if isinstance(one.statement, kind)] for kind in (Claim, Question))
     parts = [
-        _verdicts(recipe, scale, verdicts),
+        _statements("claims", "Claims", claims),
+        _statements("questions", "Questions of our own", questions),
+        _listed("failed", "Runs that failed to learn, which no verdict counts", failures(recipe, runs)),
         *_figures(recipe, runs, Path(file)),
         _numbers(recipe, runs),
-        _departures(recipe, scale),
+        _listed("departures", "Departures from the paper", [*recipe.departures, *recipe.scale(scale).departures]),
         _conventions(runs),
     ]
-    subtitle = f"{escape(recipe.shows)}<br>{paper}; {escape(recipe.system)}, scale {escape(scale)}: {escape(counted)}"
-    title = f"{recipe.name}: {tally(verdict for _, verdict in verdicts)}"
-    return write_static(file, title, subtitle, [part for part in parts if part is not None])
+    subtitle = f"{escape(recipe.shows)}<br>{paper}; {escape(recipe.system)}, scale {escape(scale)}: {escape(many)}"
+    counts = "on digits, in no tally" if is_stand_in(recipe, scale) else counted([Line(scale, one) for one in judged])
+    return write_static(file, f"{recipe.name}: {counts}", subtitle, [part for part in parts if part is not None])
 
 
-def _verdicts(recipe: Recipe, scale: str, verdicts: Sequence[tuple[Claim, Verdict]]) -> Section:
-    heads = ["claim", "verdict", "paper", "here", "effect d", "departure"]
-    rows = [
-        [claim.text, f"{MARKS[one.word]} {one.word}", str(claim.paper), one.sentence, _effect(one), departure]
-        for claim, one in verdicts
-        for departure in [claim.departure_at(scale)]
-    ]
-    if not any(row[-1] for row in rows):
-        heads, rows = heads[:-1], [row[:-1] for row in rows]
-    said = f"Claims of {recipe.name} at scale {scale}"
-    return section("verdicts", "Verdicts", table(said, heads, rows, kind="verdicts") + f"<p>{escape(HOW)}</p>")
+def _statements(key: str, title: str, judged: Sequence[Judged]) -> Section | None:
+    heads = ["statement", "verdict", "source", "paper", "here", "effect d", "departure", "post hoc"]
+    rows = [row for one in judged for row in _rows(one)]
+    used = [spot for spot in range(len(heads)) if spot < 2 or any(row[spot] for row in rows)]
+    rows = [[row[spot] for spot in used] for row in rows]
+    shown = table(title, [heads[spot] for spot in used], rows, kind="verdicts") + f"<p>{escape(HOW)}</p>"
+    return section(key, title, shown) if rows else None
+
+
+def _rows(judged: Judged) -> list[list[str]]:
+    """The row of a statement, and under it one per cell; a single cell without a name shares its row."""
+    said, names = judged.statement, judged.names
+    head = [said.text, _marked(judged.word), getattr(said, "source", "")]
+    tail = [said.departure, said.post_hoc]
+    found = [[str(said.published(cell)), one.sentence, _effect(one)] for cell, one in judged.cells]
+    if names == [""]:
+        return [[*head, *found[0], *tail]]
+    words = [_marked(one.word) for _, one in judged.cells]
+    under = [[f"  {name}", word, "", *one, "", ""] for name, word, one in zip(names, words, found, strict=True)]
+    return [[*head, "", f"{len(under)} cells", "", *tail], *under]
 
 
 def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
-    arms = {arm: [one for _, one in sorted(seeds.items())] for arm, seeds in runs.items() if seeds}
-    drawings: dict[str, Draw] = {"Depth profile": arm_profiles, **recipe.figures}
+    there = {point: [one for _, one in sorted(seeds.items())] for point, seeds in runs.items() if seeds}
+    drawings = {one.title: one for one in (profiles(), *recipe.figures)}
     made = []
-    for name, (title, draw) in zip(folders(list(drawings)), drawings.items(), strict=True):
+    for name, drawing in zip(folders(list(drawings)), drawings.values(), strict=True):
         try:
-            drawing = draw(arms, "light")
+            light = drawing.draw(there, "light")
         except UnreadError:
             continue
         folder = file.with_name(f"{file.stem}_figures")
         folder.mkdir(parents=True, exist_ok=True)
-        light = {kind: style.rendered(drawing, kind) for kind in ("svg", "png")}
-        for kind, body in light.items():
+        bodies = {kind: style.rendered(light, kind) for kind in ("svg", "png")}
+        for kind, body in bodies.items():
             write_atomically(folder / f"{name.lower()}.{kind}", body)
-        dark = style.rendered(draw(arms, "dark"))
-        said = f"{title} of {', '.join(arms)}; the numbers are in the table below"
-        made.append(section(name.lower(), title, picture(light["svg"], dark, said)))
+        dark = style.rendered(drawing.draw(there, "dark"))
+        said = f"{drawing.title}; the numbers are in the table below"
+        made.append(section(name.lower(), drawing.title, picture(bodies["svg"], dark, said)))
     return made
 
 
 def _numbers(recipe: Recipe, runs: Runs) -> Section | None:
     seeds = sorted({seed for one in runs.values() for seed in one})
+    asked = [one.check.quantity for one in (*recipe.claims, *recipe.questions) if one.check.quantity is not None]
+    numbers: dict[str, Quantity] = {**QUANTITIES, **recipe.quantities}
+    numbers |= {name: quantity for quantity, name in (resolved(one, recipe.quantities) for one in asked)}
     rows = []
-    for name, quantity in recipe.quantities.items():
-        for arm, one in runs.items():
+    for name, quantity in numbers.items():
+        for point, one in runs.items():
             values = [_value(quantity, one.get(seed)) for seed in seeds]
             known = [value for value in values if math.isfinite(value)]
-            mean = sum(known) / len(known) if known else math.nan
             if known:
-                rows.append([name.replace("_", " "), arm, number(mean), *map(number, values)])
-    if not rows:
-        return None
-    heads = ["quantity", "arm", "mean", *(f"seed {seed}" for seed in seeds)]
-    return section("numbers", "Numbers", table("Every quantity by arm and seed", heads, rows))
+                mean = number(sum(known) / len(known))
+                rows.append([name.replace("_", " "), str(point), mean, *map(number, values)])
+    heads = ["quantity", "point", "mean", *(f"seed {seed}" for seed in seeds)]
+    return section("numbers", "Numbers", table("Every quantity by point and seed", heads, rows)) if rows else None
 
 
 def _value(quantity: Quantity, readings: Readings | None) -> float:
@@ -104,18 +119,21 @@ def _value(quantity: Quantity, readings: Readings | None) -> float:
         return math.nan
 
 
-def _departures(recipe: Recipe, scale: str) -> Section | None:
-    told = [*recipe.departures, *recipe.scale(scale).departures]
-    listed = "".join(f"<li>{escape(one)}</li>" for one in told)
-    return section("departures", "Departures from the paper", f"<ul>{listed}</ul>") if told else None
+def _listed(key: str, title: str, lines: Sequence[str]) -> Section | None:
+    items = "".join(f"<li>{escape(one)}</li>" for one in lines)
+    return section(key, title, f"<ul>{items}</ul>") if lines else None
 
 
 def _conventions(runs: Runs) -> Section | None:
-    first = {arm: seeds[min(seeds)] for arm, seeds in runs.items() if seeds}
+    first = {str(point): seeds[min(seeds)] for point, seeds in runs.items() if seeds}
     if not first:
         return None
-    return section("conventions", "Conventions", hidden(conventions_table(first), "Of each arm's first seed"))
+    return section("conventions", "Conventions", hidden(conventions_table(first), "Of the first seed of each point"))
+
+
+def _marked(word: str) -> str:
+    return f"{MARKS[word]} {word}"
 
 
 def _effect(verdict: Verdict) -> str:
-    return "–" if math.isnan(verdict.effect) else number(round(verdict.effect, 2))
+    return "" if math.isnan(verdict.effect) else number(round(verdict.effect, 2))

@@ -1,29 +1,31 @@
-"""A recipe is data: a paper's table or figure as arms, seeds, scales, the work of one run, and claims."""
+"""A recipe is data: a paper's table or figure as a study, axes, scales, claims and figures."""
 
 from __future__ import annotations
 
+import importlib.util
 import pkgutil
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, is_dataclass
+import sys
+import zlib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, is_dataclass, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from winze.lab.claims import Claim, Quantity, Runs, verdict
-from winze.lab.fields import FieldError, check_types, replaced
-from winze.lab.job import Job, plain
-from winze.lab.verdicts import Verdict
-from winze.readings import Readings
+from winze.lab.axes import Axis, AxisError, PointGrid, Scale
+from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, Several, Statement, judge, resolved
+from winze.lab.config import FieldError, check_types, replaced
+from winze.lab.runs.job import Job, plain
+from winze.lab.study import learn_and_read
+from winze.readings import Label, Point, Readings, ReadingsError
+from winze.report.experiment.drawing import Drawing
 
 if TYPE_CHECKING:
-    import matplotlib.figure
-
     from winze.lab.bench import Bench
-
-Draw = Callable[[Mapping[str, Sequence[Readings]], str], "matplotlib.figure.Figure"]
-"""A figure of every arm's runs in a theme, `light` or `dark`."""
 
 PACKAGE = "winze.recipes"  # by name: the lab knows recipes only when it is asked for one
 
@@ -33,174 +35,262 @@ class RecipeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How much work a recipe is: what all arms start from, the seeds, and what is cut down.
-
-    `arms`: those that run at this scale (None: all). `changes`: fields to replace in an arm's config, on top of the
-    recipe's; the arm `*` stands for all. `departures`: in what this scale differs from the paper.
-    """
-
-    base: Any
-    seeds: tuple[int, ...]
-    arms: tuple[str, ...] | None = None
-    changes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    departures: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Recipe:
-    """A published experiment: paper, arms, scales, the work of one run, what is read off it, and what is claimed.
+    """A published experiment.
 
-    An arm is the fields of the scale's base config that it replaces (`training.epochs` names a field of a field).
-    `work(config, bench)` does one run and leaves what it read in `bench.readings`. A quantity is one number of one
-    run's readings; claims name quantities. `measures` are globs of the measures, and of the arrays by name, that
-    results/ keeps. Whatever does not fit together raises when the recipe is made, so at import.
+    `study` holds the published settings, `axes` what is varied, `scales` how much of it runs. `work(study, bench)` does
+    one run and leaves what it read in `bench.readings`. `quantities` are named numbers of a run, for claims that share
+    them. `measures` are globs of the measures, and of the arrays by name, that results/ keeps. `learned` is (quantity,
+    twice chance): a run below it failed to learn; it is kept, named beside the verdicts, and not averaged. `changed`
+    settings (`winze run --set`) replace those of every point. Whatever does not fit together raises at import.
     """
 
     name: str
     system: str
-    shows: str
     paper: str
     url: str
-    arms: Mapping[str, Mapping[str, Any]]
+    study: Any
+    axes: Mapping[str, Axis]
     scales: Mapping[str, Scale]
-    work: Callable[[Any, Bench], None]
-    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    shows: str = ""
+    work: Callable[[Any, Bench], None] = learn_and_read
     claims: tuple[Claim, ...] = ()
+    questions: tuple[Question, ...] = ()
+    quantities: Mapping[str, Quantity] = field(default_factory=dict)
+    figures: tuple[Drawing, ...] = ()
     departures: tuple[str, ...] = ()
     measures: tuple[str, ...] = ("*",)
-    figures: Mapping[str, Draw] = field(default_factory=dict)
+    learned: tuple[str | Quantity, float] = ("accuracy", 0.2)
+    changed: Mapping[str, Any] = field(default_factory=dict)
+    file: str = ""
+    _grids: dict[str, PointGrid] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+/[a-z0-9_]+", self.name):
             raise RecipeError(f"a recipe's name is system/table, such as tunnel/main, not {self.name!r}")
-        if not self.arms or not self.scales:
-            raise RecipeError(f"{self.name} has no {'scales' if self.arms else 'arms'}")
+        if not is_dataclass(self.study) or isinstance(self.study, type):
+            raise RecipeError(f"{self.name}: study is a frozen dataclass such as Study(...), not {self.study!r}")
+        if not self.scales:
+            raise RecipeError(f"{self.name} has no scales")
         for name in self.scales:
             self._check_scale(name)
-        for claim in self.claims:
-            self._check_claim(claim)
+        for statement in (*self.claims, *self.questions):
+            self._check_statement(statement)
         for name, quantity in self.quantities.items():
-            for measure in getattr(quantity, "measures", ()):
-                if not any(fnmatchcase(measure, kept) for kept in self.measures):
-                    raise RecipeError(f"{self.name}: quantity {name!r} reads {measure!r}, which measures= leaves out")
+            self._check_measures(quantity, f"{self.name}: quantity {name!r}")
+        for figure in self.figures:
+            for axis in figure.axes:
+                known(axis, self.axes, f"{self.name}, figure {figure.title!r}: there is no axis")
 
     def scale(self, name: str) -> Scale:
         """One of the scales, by name."""
-        return self.scales[_known(name, self.scales, f"{self.name} has no scale")]
+        return self.scales[known(name, self.scales, f"{self.name} has no scale")]
 
-    def arms_at(self, scale: str) -> tuple[str, ...]:
-        """The arms that run at a scale, in the recipe's order."""
-        chosen = self.scale(scale).arms
-        return tuple(arm for arm in self.arms if chosen is None or arm in chosen)
+    def grid(self, scale: str) -> PointGrid:
+        """The points that run at a scale."""
+        if scale not in self._grids:
+            self._grids[scale] = self._grid(scale)
+        return self._grids[scale]
 
-    def config(self, scale: str, arm: str) -> Any:
-        """What the work of this arm is given at this scale."""
-        there = self.arms_at(scale)
-        if arm not in there:
-            _known(arm, self.arms, f"{self.name} has no arm")
-            raise RecipeError(f"{self.name} does not run arm {arm!r} at scale {scale}; it runs {', '.join(there)}")
-        config = self.scale(scale).base
-        for changes in (self.arms[arm], *self._changes(scale, arm)):
-            try:
-                config = replaced(config, changes)
-                check_types(config)
-            except FieldError as error:
-                raise RecipeError(f"{self.name}, scale {scale}, arm {arm}: {error}") from error
+    def _grid(self, scale: str) -> PointGrid:
+        chosen = self.scale(scale)
+        taken = {name for name, axis in self.axes.items() if axis.field and axis.field in self.changed}
+        axes = {
+            name: Axis(axis.field, (_label(self.changed[axis.field]),)) if name in taken else axis
+            for name, axis in self.axes.items()
+        }
+        if taken:
+            chosen = replace(
+                chosen, axes={name: one for name, one in chosen.axes.items() if name not in taken}, only=None
+            )
+        return PointGrid.of(axes, chosen)
+
+    def config(self, scale: str, point: Point) -> Any:
+        """What the work at a point is given at this scale."""
+        chosen, grid = self.scale(scale), self.grid(scale)
+        if point not in grid.points:
+            self._check_values(point, f"{self.name} has")
+            raise RecipeError(f"{self.name} does not run {point} at scale {scale}")
+        axes = (grid.axes[name].settings(label) for name, label in point.items())
+        last = (settings for values, settings in chosen.at if point.lies_at(values))
+        config = self.study
+        try:
+            for settings in (chosen.settings, *axes, *last, self.changed):
+                config = replaced(config, settings)
+            check_types(config)
+        except (FieldError, ValueError) as error:
+            raise RecipeError(f"{self.name}, scale {scale}, {point}: {error}") from error
         return config
 
-    def jobs(self, scale: str, arms: Iterable[str] | None = None, seeds: Iterable[int] | None = None) -> list[Job]:
-        """Every run of a scale, or of some of its arms and seeds; all arms of one seed come before the next seed."""
-        chosen = self.arms_at(scale) if arms is None else tuple(dict.fromkeys(arms))
-        configs = {arm: self.config(scale, arm) for arm in chosen}
-        numbers = self.scale(scale).seeds if seeds is None else tuple(dict.fromkeys(seeds))
-        return [Job(self.name, scale, arm, seed, config) for seed in numbers for arm, config in configs.items()]
+    def jobs(
+        self,
+        scale: str,
+        at: Mapping[str, Iterable[Label]] | None = None,
+        seeds: Iterable[int] | None = None,
+    ) -> list[Job]:
+        """Every run of a scale, or those `at` some values of its axes; all points of one seed come before the next."""
+        for name, labels in (at or {}).items():
+            known(name, self.axes, f"{self.name} has no axis")
+            for label in labels:
+                self._check_values({name: label}, f"{self.name} has")
+        points = [p for p in self.grid(scale).points if all(p[name] in set(one) for name, one in (at or {}).items())]
+        if not points:
+            chosen = "; ".join(f"{name}={','.join(map(str, labels))}" for name, labels in (at or {}).items())
+            raise RecipeError(f"{self.name} runs nothing at {chosen} at scale {scale}")
+        configs = {point: self.config(scale, point) for point in points}
+        numbers = self.scale(scale).seed_numbers if seeds is None else tuple(dict.fromkeys(seeds))
+        return [
+            Job(self.name, scale, point, seed, config, self.file)
+            for seed in numbers
+            for point, config in configs.items()
+        ]
 
-    def claims_at(self, scale: str) -> tuple[Claim, ...]:
-        """The claims that are judged at a scale."""
-        arms = self.arms_at(scale)
-        asked = [claim for claim in self.claims if claim.scales is None or scale in claim.scales]
-        return tuple(claim for claim in asked if all(arm in arms for arm in claim.check.arms))
+    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
+        """The same recipe with some settings of the study replaced at every point, as `winze run --set` does it."""
+        return replace(self, changed={**self.changed, **settings}, claims=(), questions=()) if settings else self
 
-    def verdicts(self, scale: str, runs: Runs) -> list[tuple[Claim, Verdict]]:
-        """Every claim of a scale with what the readings, by arm and seed, say about it."""
-        return [(claim, verdict(claim, runs, self.quantities)) for claim in self.claims_at(scale)]
+    def verdicts(self, scale: str, runs: Runs) -> list[Judged]:
+        """Every claim, then every question, that a scale can judge, with what the readings say about it."""
+        grid, sound = self.grid(scale), self.sound(runs)
+        asked = [one for one in (*self.claims, *self.questions) if one.scales is None or scale in one.scales]
+        judged = (judge(one, grid, sound, self.quantities) for one in asked)
+        return [one for one in judged if one.cells]
 
-    def _changes(self, scale: str, arm: str) -> list[Mapping[str, Any]]:
-        changes = self.scale(scale).changes
-        return [changes[name] for name in ("*", arm) if name in changes]
+    def sound(self, runs: Runs) -> dict[Point, dict[int, Readings]]:
+        """The runs that learned their data."""
+        return {
+            point: {seed: one for seed, one in seeds.items() if not self.failed(one)} for point, seeds in runs.items()
+        }
+
+    def failed(self, readings: Readings) -> str:
+        """Why a run counts as failed; empty where it learned, or where nothing tells."""
+        quantity, least = self.learned
+        number, name = resolved(quantity, self.quantities)
+        try:
+            value = float(number(readings))
+        except ReadingsError:
+            return ""
+        return "" if value >= least else f"{name} {value:.3g} is below {least:.3g}"
 
     def _check_scale(self, name: str) -> None:
-        scale = self.scales[name]
-        if not is_dataclass(scale.base) or isinstance(scale.base, type):
-            raise RecipeError(f"{self.name}, scale {name}: base is a frozen dataclass, not {scale.base!r}")
-        numbers = all(isinstance(seed, int) and seed >= 0 for seed in scale.seeds)
-        if not scale.seeds or not numbers or len(set(scale.seeds)) < len(scale.seeds):
-            raise RecipeError(f"{self.name}, scale {name}: seeds are different whole numbers from 0, not {scale.seeds}")
-        for arm in scale.arms or ():
-            _known(arm, self.arms, f"{self.name}, scale {name}: there is no arm")
-        there = self.arms_at(name)
-        for arm in scale.changes:
-            _known(arm, ("*", *there), f"{self.name}, scale {name}, changes: this scale has no arm")
-        for arm in there:
-            plain(self.config(name, arm))
+        scale, where = self.scales[name], f"{self.name}, scale {name}"
+        numbers = scale.seed_numbers
+        if (
+            not numbers
+            or any(not isinstance(seed, int) or seed < 0 for seed in numbers)
+            or len(set(numbers)) < len(numbers)
+        ):
+            raise RecipeError(f"{where}: seeds are different whole numbers from 0, not {scale.seeds}")
+        for axis, labels in scale.axes.items():
+            for label in labels:
+                self._check_values({axis: label}, f"{where}: there is")
+        for values, _ in scale.at:
+            self._check_values(values, f"{where}: there is")
+        points = self.grid(name).points
+        if not points:
+            raise RecipeError(f"{where}: no point runs")
+        for point in points:
+            plain(self.config(name, point))
 
-    def _check_claim(self, claim: Claim) -> None:
-        what = f"{self.name}, claim {claim.text!r}:"
-        for arm in claim.check.arms:
-            _known(arm, self.arms, f"{what} there is no arm")
-        if claim.check.quantity is not None:
-            _known(claim.check.quantity, self.quantities, f"{what} there is no quantity")
-        told = () if isinstance(claim.departure, str) else claim.departure
-        for scale in (*(claim.scales or ()), *told):
-            _known(scale, self.scales, f"{what} there is no scale")
-        for scale in claim.scales or ():
-            absent = [arm for arm in claim.check.arms if arm not in self.arms_at(scale)]
-            if absent:
-                raise RecipeError(f"{what} scale {scale} does not run {', '.join(absent)}")
-        if not any(claim in self.claims_at(scale) for scale in self.scales):
-            raise RecipeError(f"{what} no scale runs all of {', '.join(claim.check.arms)}")
+    def _check_values(self, values: Mapping[str, Any], what: str) -> None:
+        for axis, label in values.items():
+            known(axis, self.axes, f"{what} no axis")
+            labels = self.axes[axis].labels
+            if label not in labels and self.axes[axis].field not in self.changed:
+                known(str(label), map(str, labels), f"{what} no value of {axis}")
+
+    def _check_statement(self, statement: Statement) -> None:
+        what = f"{self.name}, {statement.text!r}:"
+        for axis in (*statement.axes, *statement.at, *statement.check.axes):
+            known(axis, self.axes, f"{what} there is no axis")
+        self._check_values(statement.at, f"{what} there is")
+        check = statement.check
+        for one in check.checks.values() if isinstance(check, Several) else (check,):
+            for values, _ in getattr(one, "terms", ()):
+                self._check_values(values, f"{what} there is")
+            if one.quantity is not None:
+                try:
+                    quantity, _ = resolved(one.quantity, self.quantities)
+                except ValueError as error:
+                    raise RecipeError(f"{what} {error}") from error
+                self._check_measures(quantity, what)
+        for scale in statement.scales or ():
+            known(scale, self.scales, f"{what} there is no scale")
+        try:
+            judged = [name for name in statement.scales or self.scales if statement.cells(self.grid(name))]
+        except AxisError as error:
+            raise RecipeError(f"{what} {error}") from error
+        if not judged or (statement.scales and len(judged) < len(statement.scales)):
+            raise RecipeError(f"{what} no scale runs all that it compares")
+
+    def _check_measures(self, quantity: Quantity, what: str) -> None:
+        for measure in getattr(quantity, "measures", ()):
+            if not any(fnmatchcase(measure, kept) for kept in self.measures):
+                raise RecipeError(f"{what} reads {measure!r}, which measures= leaves out")
 
 
 def recipes(package: str = PACKAGE) -> Mapping[str, Recipe]:
-    """Every recipe by name."""
-    found = {}
-    for name in _names(package):
-        made = _made(name, package)
-        if made is not None:
-            found[name] = made
-    return found
+    """Every recipe by name; modules whose name begins with an underscore are no recipes."""
+    return {name: _made(name, package) for name in _names(package)}
 
 
 def recipe(name: str, package: str = PACKAGE) -> Recipe:
-    """The recipe of that name; only its own module is imported."""
-    made = _made(name, package) if name in _names(package) else None
-    if made is None:
-        _known(name, [other for other in recipes(package) if other != name], "there is no recipe")
-    assert made is not None
-    return made
+    """The recipe of that name, or the one in a file of one's own; only its own module is imported."""
+    if name.endswith(".py"):
+        return from_file(name)
+    known(name, _names(package), "there is no recipe")
+    return _made(name, package)
+
+
+def from_file(path: str) -> Recipe:
+    """The recipe that a Python file defines as `recipe`; it is run once per process, and again when it changes."""
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise RecipeError(f"there is no file {path}")
+    return _from_file(file, file.stat().st_mtime_ns)
+
+
+@cache
+def _from_file(file: Path, changed: int) -> Recipe:
+    name = f"winze_recipe_{file.stem}_{zlib.crc32(str(file).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
+    spec.loader.exec_module(module)
+    made = getattr(module, "recipe", None)
+    if not isinstance(made, Recipe):
+        raise RecipeError(f"{file} defines no `recipe = Recipe(...)`")
+    return replace(made, file=str(file))
 
 
 def _names(package: str) -> list[str]:
-    """The modules of the package as system/table; a recipe may live in any of them."""
+    """The modules of the package as system/table."""
     inside = pkgutil.walk_packages(import_module(package).__path__, f"{package}.")
     modules = [module.name.removeprefix(f"{package}.") for module in inside if not module.ispkg]
-    return sorted(name.replace(".", "/") for name in modules)
+    return sorted(name.replace(".", "/") for name in modules if "._" not in name)
 
 
-def _made(name: str, package: str) -> Recipe | None:
+def _made(name: str, package: str) -> Recipe:
     module = import_module(f"{package}.{name.replace('/', '.')}")
     made = getattr(module, "recipe", None)
-    if isinstance(made, Recipe) and made.name != name:
+    if not isinstance(made, Recipe):
+        raise RecipeError(f"{module.__name__} defines no `recipe = Recipe(...)`")
+    if made.name != name:
         raise RecipeError(f"{module.__name__} holds a recipe named {made.name!r}; its name is {name!r}")
-    return made if isinstance(made, Recipe) else None
+    return made
 
 
-def _known(name: str, known: Iterable[str], what: str) -> str:
+def known(name: str, names: Iterable[str], what: str) -> str:
     """The name itself; where it is not known, raise with the nearest that are."""
-    names = list(known)
-    if name not in names:
-        near = get_close_matches(name, names, n=3, cutoff=0.8) or get_close_matches(name, names, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(names) or 'none'}"
+    there = list(names)
+    if name not in there:
+        near = get_close_matches(name, there, n=3, cutoff=0.8) or get_close_matches(name, there, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(there) or 'none'}"
         raise RecipeError(f"{what} {name!r}; {hint}")
     return name
+
+
+def _label(value: Any) -> Label:
+    return value if isinstance(value, str | int | float | bool) else str(value)

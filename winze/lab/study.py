@@ -1,13 +1,13 @@
-"""What most recipes do: train a network on some data, then read it at every depth, on this data and on others.
+"""A study: one network, the data it is trained on, the training, and what is read, in five parts.
 
-Recipe(..., work=train_and_read)
+prepare(study, bench) -> learn(prepared, bench) -> read(prepared, bench); `tasks` trains on one task after the other
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -16,178 +16,361 @@ from torch import Tensor, nn
 from winze.data import Batches, DataError, Dataset, FolderStream, MissingDataError, Preprocess, load, thinned
 from winze.data.stream import IMAGENET
 from winze.lab.bench import Bench
-from winze.lab.counting import countings, layer_count
-from winze.networks import build, describe, options_for
+from winze.lab.layers import countings, layer_count, layer_of_each
+from winze.networks import NetworkError, build, describe, options_for
 from winze.observe import Scan, Watch, scan
+from winze.observe.places import find_spots
+from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
-from winze.train import History, Training
-from winze.train.fit import Onlooker
+from winze.train import Epochs, History, Objective, Steps, Training
 from winze.train.seeds import mix
 
 Fed = tuple[Tensor, Tensor] | Batches
-Watching = Callable[[nn.Module, Dataset, Preprocess | None], Watch | Onlooker]
-MOST = 2 << 30  # bytes of preprocessed pictures held at once; beyond, they are made batch by batch
+MOST = 2 << 30  # bytes of preprocessed images held at once; beyond, they are made batch by batch
 AT_ONCE = 4 << 30, 16 << 30  # bytes that a scan may hold, on a CPU and on a GPU
+Pool = Literal["mean", "flatten", "token"] | int
+EPOCH = Epochs(1)
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network by name, the rule at its junctions, and which junctions take it.
+
+    `options` go to whatever builds the network. `where` is a glob on the names of junctions. `every` is the number of
+    steps that each stage of a staged rule lasts. `outputs` None: one per class of the data.
+    """
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    rule: Rule | None = None
+    where: str | None = None
+    every: int = 1
+    outputs: int | None = None
+
+
+@dataclass(frozen=True)
+class Data:
+    """A data set by name, and what is taken of it.
+
+    `size` brings all images to squares of so many pixels; with `fit="pad"` smaller ones are padded with black. `limit`
+    bounds all samples, `per_class` the training images per class. `normalise`: by the set's own mean and deviation, or
+    to [-1, 1]. With `stream` worker processes (0: none) the network is trained from a folder that does not fit in
+    memory, as `FolderStream` reads it; `limit` then bounds only what is read afterwards.
+    """
+
+    name: str
+    size: int | None = None
+    limit: int | None = None
+    per_class: int | None = None
+    fit: Literal["resize", "pad"] = "resize"
+    normalise: Literal["own", "half"] = "own"
+    stream: int | None = None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of the trained network, as `winze.scan` takes it.
+
+    `ood` are out-of-distribution sets on which every place is probed; those that are not at hand are left out, and the
+    readings say so. `ood_limit` bounds their samples where `data.limit` is not to.
+    """
+
+    places: Literal["blocks", "layers"] = "layers"
+    measures: tuple[str, ...] = ("probe", "rank")
+    probe: Literal["ridge", "adam"] = "ridge"
+    pool: Pool = "mean"
+    max_features: int = 8000
+    ood: tuple[str, ...] = ()
+    ood_limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Watching:
+    """What is read while the network trains, on the first `samples` of the test set.
+
+    `measures` as `winze.Watch` takes them; `probe` needs `probe_samples` of the training set. With `places="last"` the
+    last block is read and stored as a number of the whole network. `names`: the name under which a measure is stored
+    (such as {"numerical_rank": "rank_while_training"}); with names, only these measures are stored. `weights_every`:
+    how often `weight_change` is read; at `layers` it is stored for the weights of layers, not for norms and biases.
+    """
+
+    measures: tuple[str, ...]
+    every: Epochs | Steps = EPOCH
+    places: Literal["blocks", "layers", "last"] = "layers"
+    samples: int = 4000
+    probe_samples: int | None = None
+    pool: Pool = "mean"
+    max_features: int = 8000
+    names: Mapping[str, str] = field(default_factory=dict)
+    weights_every: Epochs | Steps | None = None
 
 
 @dataclass(frozen=True)
 class Study:
-    """One network, the data it learns, and how it is read. A recipe's config is this, or a subclass with more fields.
+    """One network, its data, its training and what is read; recipes that need more settings subclass it."""
 
-    `options` go to whatever builds the network. `rule` is what its junctions are given. `ood` are other sets on which
-    every place is probed; those not at hand are left out, and the readings say so; `ood_limit` bounds their samples
-    where `limit`, which bounds all, is not to. `size` brings all pictures to squares of so many pixels, with
-    `fit="pad"` smaller ones by black around them. `per_class`
-    leaves so many train pictures of each class, `every` is the number of steps that each stage of a staged rule lasts.
-    With `stream` worker processes (0: none) the network learns from a folder that is too large for memory, picture by
-    picture as `FolderStream` gives them; `limit` then bounds only what is read of it afterwards. The rest is as
-    `winze.scan` takes it.
-    """
-
-    network: str
-    data: str
+    network: Network
+    data: Data
     training: Training
-    options: Mapping[str, Any] = field(default_factory=dict)
-    rule: Rule | None = None
-    ood: tuple[str, ...] = ()
-    size: int | None = None
-    limit: int | None = None
-    places: Literal["blocks", "layers"] = "layers"
-    measures: tuple[str, ...] = ("probe", "rank")
-    probe: Literal["ridge", "adam"] = "ridge"
-    pool: Literal["mean", "flatten", "token"] | int = "mean"
-    per_class: int | None = None
-    every: int = 1
-    stream: int | None = None
-    max_features: int = 8000
-    ood_limit: int | None = None
-    fit: Literal["resize", "pad"] = "resize"
+    reading: Reading = Reading()
+    watching: Watching | None = None
 
 
-@dataclass(frozen=True)
-class Trained:
-    """A network that has learnt its data, and how pictures go into it."""
+@dataclass
+class Prepared:
+    """A network that is ready to be trained, and how images go into it."""
 
+    study: Study
     net: nn.Module
+    spec: dict[str, Any] | None
+    """what builds the network again; None where a file cannot say it, such as a rule from outside winze"""
     dataset: Dataset
     preprocess: Preprocess | None
-    history: History
+    streams: tuple[FolderStream, FolderStream] | None = None
+    history: History | None = None
+
+    @property
+    def objective(self) -> Objective:
+        """The objective that the study trains with; `view` of it is what is read."""
+        made = self.study.training.objective
+        objective: Objective = made if isinstance(made, Objective) else made.build(1)
+        return objective
 
 
-def train(study: Study, bench: Bench, name: str = "train", watch: Watching | None = None) -> Trained:
-    """Build the network and train it; its weights are kept in the run's folder.
-
-    `watch` makes the onlooker from the network as it is before it learns, which is on its device by then.
-    """
-    dataset, preprocess, streams = _prepared(study, bench)
-    options = {**options_for(study.network, dataset.shape), **study.options}
-    spec = describe(study.network, len(dataset.classes), study.rule, **options)
-    net = build(spec | {"rule": None})
-    if study.rule is not None:
+def prepare(study: Study, bench: Bench) -> Prepared:
+    """Load the data, build the network and put its rule in place."""
+    dataset, preprocess, streams = load_data(study, bench)
+    network = study.network
+    options = {**options_for(network.name, dataset.shape), **network.options}
+    outputs = len(dataset.classes) if network.outputs is None else network.outputs
+    net = build(network.name, outputs, **options)
+    if network.rule is not None:
         example = dataset.train_images[:2]
-        rewire(net, study.rule, example=example if preprocess is None else preprocess(example))
-    staged = study.rule is not None and study.rule.staged
-    rows, seed = study.training.batch, mix(bench.seed, "alternation")
-    onlooker = None if watch is None else watch(net.to(bench.device), dataset, preprocess)
-    history = bench.train(
+        rewire(net, network.rule, network.where, example=example if preprocess is None else preprocess(example))
+    spec: dict[str, Any] | None
+    try:
+        spec = describe(network.name, outputs, network.rule, network.where, **options)
+    except NetworkError:
+        spec = None
+    return Prepared(study, net, spec, dataset, preprocess, streams)
+
+
+def learn(
+    prepared: Prepared,
+    bench: Bench,
+    name: str = "train",
+    *,
+    training: Training | None = None,
+    data: Any = None,
+    tests: Mapping[str, Any] | None = None,
+    followers: Sequence[Any] = (),
+    shared: Any = None,
+) -> History:
+    """Train the network on its data, or on other `data`; its weights are stored in the run's folder.
+
+    Test sets default to the data's own test part. What the study watches is added to the run's readings. `shared`
+    describes what the data are beyond the study's own (such as the classes of a task): runs of the same network, data,
+    training and seed then train this phase once, as `Bench.train` says.
+    """
+    study, net, dataset = prepared.study, prepared.net, prepared.dataset
+    training = study.training if training is None else training
+    watch = None
+    if study.watching is not None:
+        watch = _watch(prepared, study.watching, training, bench)
+    rule, rows, seed = study.network.rule, training.batch, mix(bench.seed, "alternation")
+    staged = rule is not None and rule.staged
+    stage = [Alternation(net, study.network.every, rows, seed)] if staged else []
+    streams = prepared.streams
+    given = (dataset.train if streams is None else streams[0]) if data is None else data
+    judged = {"test": dataset.test if streams is None else streams[1]} if tests is None else tests
+    prepared.history = bench.train(
         net,
-        dataset if streams is None else streams[0],
-        study.training,
+        given,
+        training,
         name=name,
-        preprocess=preprocess,
-        test=None if streams is None else streams[1],
-        alternation=Alternation(net, study.every, rows, seed) if staged else None,
-        watch=onlooker,
+        preprocess=prepared.preprocess if streams is None else None,
+        tests=judged,
+        followers=[*stage, *([watch] if watch is not None else []), *followers],
+        shared=None if shared is None else [study.network, study.data, shared],
     )
-    bench.keep(net, spec)
-    return Trained(net, dataset, preprocess, history)
+    if watch is not None and bench.writes:
+        _store_watched(bench.readings, watch, study.watching, net)
+    bench.keep(net, prepared.spec, "net" if name == "train" else f"net-{name}")
+    return prepared.history
 
 
-def read(study: Study, bench: Bench, trained: Trained) -> Scan | None:
-    """Scan the network and add what was read to the run's readings; None in a process that only works along."""
+def read(
+    prepared: Prepared, bench: Bench, *, view: nn.Module | None = None, reading: Reading | None = None, tag: str = ""
+) -> Scan | None:
+    """Scan the network and add what was read to the run's readings; None in a process that only works along.
+
+    `view`: what is run instead of the objective's own view of the network, such as a diffusion model at another t.
+    `reading`: what is read instead of the study's. `tag` is added to the names of measures and arrays, so that several
+    readings of one network stay apart.
+    """
     if not bench.writes:
         return None
-    net = trained.net.eval()
+    study = prepared.study
+    reading = study.reading if reading is None else reading
+    net = (prepared.objective.view(prepared.net) if view is None else view).eval()
     device = next(net.parameters()).device
     others, absent = _others(study)
 
     def fed(one: Dataset) -> tuple[Fed, Fed]:
-        return _fed(one.train, trained.preprocess, device), _fed(one.test, trained.preprocess, device)
+        return _fed(one.train, prepared.preprocess, device), _fed(one.test, prepared.preprocess, device)
 
     found = scan(
         net,
-        *fed(trained.dataset),
+        *fed(prepared.dataset),
         ood={one.name: fed(one) for one in others},
-        places="layers" if study.places == "layers" else None,
-        measures=study.measures,
-        probe=study.probe,
-        pool=study.pool,
-        max_features=study.max_features,
-        name=study.data,
+        places="layers" if reading.places == "layers" else None,
+        measures=reading.measures,
+        probe=reading.probe,
+        pool=reading.pool,
+        max_features=reading.max_features,
+        name=study.data.name,
         memory=AT_ONCE[device.type == "cuda"],
         progress=bench.progress,
     )
     told = found.readings.conventions
-    told["network"] = study.network
-    told["preprocess"] = None if trained.preprocess is None else trained.preprocess.to_dict()
-    told["classes"] = list(trained.dataset.classes)
+    told["network"] = study.network.name
+    told["preprocess"] = None if prepared.preprocess is None else prepared.preprocess.to_dict()
+    told["classes"] = list(prepared.dataset.classes)
     told["layers"] = countings(net, told["places"])
     told["layer_count"] = layer_count(net)
     told["not_run"] = absent
-    told["notes"] += [f"{one.name}: {note}" for one in (trained.dataset, *others) for note in one.notes]
+    told["notes"] += [f"{one.name}: {note}" for one in (prepared.dataset, *others) for note in one.notes]
     for fact in ("seconds", "device", "versions"):  # run.json has them; without them equal runs have equal readings
         told.pop(fact)
-    bench.readings.extend(found.readings)
-    if trained.history.metrics:
-        bench.readings.add("loss", trained.history.losses[-1], data=study.data, split="train")
+    bench.readings.extend(_tagged(found.readings, tag) if tag else found.readings)
+    history = prepared.history
+    if history is not None and history.metrics and not tag:
+        bench.readings.add("loss", history.losses[-1], data=study.data.name, split="train")
     return found
 
 
-def train_and_read(study: Study, bench: Bench) -> None:
-    """The work of recipes that do nothing else: train one network, then read it at every place."""
-    read(study, bench, train(study, bench))
+def _tagged(readings: Readings, tag: str) -> Readings:
+    rows = [replace(row, measure=f"{row.measure} {tag}") for row in readings.rows]
+    arrays = {f"{name} {tag}": array for name, array in readings.arrays.items()}
+    return Readings(rows, arrays, {})
 
 
-def tell_curve(study: Study, bench: Bench, trained: Trained) -> None:
-    """Add to the readings what each look at the test set during training found; the last look is the last row."""
-    if bench.writes:
-        for row in trained.history.metrics:
-            for measure in ("accuracy", "top5"):
-                if measure in row:
-                    bench.readings.add(measure, row[measure], data=study.data, split="test", step=int(row["step"]))
+def learn_and_read(study: Study, bench: Bench) -> None:
+    """The work of most recipes: train one network, then read it at every place."""
+    prepared = prepare(study, bench)
+    learn(prepared, bench)
+    store_curve(prepared, bench)
+    read(prepared, bench)
 
 
-def _prepared(study: Study, bench: Bench) -> tuple[Dataset, Preprocess | None, tuple[FolderStream, ...] | None]:
-    """The data in memory, how it goes in, and with `stream` the folder's batches to learn from and to be judged on."""
-    dataset = load(study.data, limit=study.limit, size=study.size, download=False, fit=study.fit)
-    if study.per_class is not None:
-        dataset = thinned(dataset, study.per_class)
-    if study.stream is None:
-        return dataset, Preprocess.of(dataset) if dataset.pictures else None, None
+def store_curve(prepared: Prepared, bench: Bench, measures: Sequence[str] = ("accuracy", "top5")) -> None:
+    """Add the metrics of every evaluation during training to the readings, and the steps per epoch."""
+    history, name = prepared.history, prepared.study.data.name
+    if not bench.writes or history is None:
+        return
+    samples = len(prepared.dataset.train_labels)
+    bench.readings.add("epoch_steps", steps_of(Epochs(1), samples, prepared.study.training), data=name)
+    for row in history.metrics:
+        for measure in measures:
+            if measure in row:
+                bench.readings.add(measure, row[measure], data=name, split="test", step=int(row["step"]))
+
+
+def load_data(
+    study: Study, bench: Bench
+) -> tuple[Dataset, Preprocess | None, tuple[FolderStream, FolderStream] | None]:
+    """The data in memory, how it goes in, and with `stream` the folder's batches to train and to evaluate on."""
+    data = study.data
+    dataset = load(data.name, limit=data.limit, size=data.size, download=False, fit=data.fit)
+    if data.per_class is not None:
+        dataset = thinned(dataset, data.per_class)
+    if data.stream is None:
+        preprocess = Preprocess.of(dataset) if dataset.pictures else None
+        if preprocess is not None and data.normalise == "half":
+            half = tuple(0.5 for _ in preprocess.mean)
+            preprocess = replace(preprocess, mean=half, std=half)
+        return dataset, preprocess, None
     side, rank, world = dataset.shape[1], int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-    own: dict[str, Any] = {"size": side, "workers": study.stream, "seed": mix(bench.seed, "stream") >> 32}
-    learnt = FolderStream(dataset.found, True, batch=study.training.batch // world, rank=rank, world=world, **own)
-    judged = FolderStream(dataset.found, False, batch=study.training.batch, **own)
-    for one in (learnt, judged):
+    own: dict[str, Any] = {"size": side, "workers": data.stream, "seed": mix(bench.seed, "stream") >> 32}
+    trained = FolderStream(dataset.found, True, batch=study.training.batch // world, rank=rank, world=world, **own)
+    tested = FolderStream(dataset.found, False, batch=study.training.batch, **own)
+    for one in (trained, tested):
         if tuple(one.classes) != dataset.classes:
             raise DataError(f"{dataset.found}: train and test folders do not have the same classes")
-    return dataset, Preprocess((side, side), *IMAGENET), (learnt, judged)
+    return dataset, Preprocess((side, side), *IMAGENET), (trained, tested)
+
+
+def steps_of(length: Epochs | Steps, samples: int, training: Training) -> int:
+    """The number of optimizer steps in a length of training on so many samples."""
+    per_epoch = samples // training.batch if training.drop_last else -(-samples // training.batch)
+    return max(1, length.steps(per_epoch))
+
+
+def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Bench) -> Watch:
+    dataset, preprocess = prepared.dataset, prepared.preprocess
+    net = prepared.objective.view(prepared.net.to(bench.device))
+    images, labels = (part[: watching.samples] for part in dataset.test)
+    images = images.to(bench.device)
+    samples = len(dataset.train_labels)
+    tested = images if preprocess is None else preprocess(images), labels
+    places: Any = {"blocks": None, "layers": "layers"}.get(watching.places)
+    if watching.places == "last":
+        places = find_spots(net, tested[0][:2], None)[-1].place.name
+    train = None
+    if watching.probe_samples is not None:
+        known, answers = (part[: watching.probe_samples] for part in dataset.train)
+        known = known.to(bench.device)
+        train = known if preprocess is None else preprocess(known), answers
+    weights = watching.weights_every
+    return Watch(
+        net,
+        tested,
+        steps_of(watching.every, samples, training),
+        train=train,
+        places=places,
+        measures=watching.measures,
+        pool=watching.pool,
+        name=prepared.study.data.name,
+        max_features=watching.max_features,
+        weights_every=None if weights is None else steps_of(weights, samples, training),
+    )
+
+
+def _store_watched(readings: Readings, watch: Watch, watching: Watching | None, net: nn.Module) -> None:
+    assert watching is not None
+    names = watch.readings.conventions["places"]
+    numbers = layer_of_each(net) if watching.places == "layers" else {}
+    fits = len(names) == max(numbers.values(), default=0)
+    layers = {name: numbers[name] - 1 for name, one in net.named_parameters() if fits and one.ndim > 1}
+    for row in watch.readings.rows:
+        if watching.names and row.measure not in watching.names:
+            continue
+        named = replace(row, measure=watching.names.get(row.measure, row.measure))
+        if layers and row.measure == "weight_change":
+            if row.place not in layers or not row.step:
+                continue
+            spot = layers[row.place]
+            named = replace(named, place=names[spot], index=spot, total=len(names))
+        if watching.places == "last" and row.index is not None:  # at places, the last step alone would count
+            named = replace(named, place="", index=None, total=None)
+        readings.rows.append(named)
 
 
 def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
-    """The other sets that are at hand, and why the rest is not."""
+    """The out-of-distribution sets that are at hand, and why the rest is not."""
     found, absent = [], {}
-    limit = study.limit if study.ood_limit is None else study.ood_limit
-    for name in study.ood:
+    data, reading = study.data, study.reading
+    limit = data.limit if reading.ood_limit is None else reading.ood_limit
+    for name in reading.ood:
         try:
-            found.append(load(name, limit=limit, size=study.size, download=False, fit=study.fit))
+            found.append(load(name, limit=limit, size=data.size, download=False, fit=data.fit))
         except MissingDataError:
-            absent[name] = f"{name} was not found"  # where it was looked for are paths of this machine
+            absent[name] = f"{name} was not found"  # where it was searched for are paths of this machine
     return found, absent
 
 
 def _fed(part: tuple[Tensor, Tensor], preprocess: Preprocess | None, device: torch.device) -> Fed:
-    """Samples and labels ready to go in: all at once, which probes that learn in random order want, or by batch."""
+    """Samples and labels ready to go in: all at once, which Adam probes need, or batch by batch."""
     images, labels = part
     if preprocess is None:
         return images.to(device), labels

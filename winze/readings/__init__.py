@@ -1,7 +1,20 @@
 """What was read: tidy rows, arrays and conventions, saved and loaded as one folder."""
 
 from winze.readings.folder import ARRAYS, MANIFEST, ROWS, Array
+from winze.readings.point import Label, Point
 from winze.readings.readings import Readings
 from winze.readings.rows import COLUMNS, ReadingsError, Row, Spot
 
-__all__ = ["ARRAYS", "COLUMNS", "MANIFEST", "ROWS", "Array", "Readings", "ReadingsError", "Row", "Spot"]
+__all__ = [
+    "ARRAYS",
+    "COLUMNS",
+    "MANIFEST",
+    "ROWS",
+    "Array",
+    "Label",
+    "Point",
+    "Readings",
+    "ReadingsError",
+    "Row",
+    "Spot",
+]

@@ -10,7 +10,7 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from winze.files import write_atomically
+from winze.files import shortened, write_atomically
 from winze.readings import Readings, ReadingsError
 from winze.report.figures import save_all
 from winze.report.payload import payload
@@ -47,7 +47,7 @@ def write(
     target.parent.mkdir(parents=True, exist_ok=True)
     static = []
     if figures:
-        folder = target.with_name(f"{target.stem}_figures")
+        folder = target.with_name(f"{shortened(target.stem)}_figures")
         written = save_all(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
         static = [file.relative_to(target.parent).as_posix() for file in written if file.suffix == ".svg"]
     write_atomically(target, page(named, title, threshold, static).encode())

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winze.report import facts, style
-from winze.report.by_arm import Arms
-from winze.report.means import layer_numbers, mean_tunnel, means_of
+from winze.report.means import Arms, layer_numbers, mean_tunnel, means_of
 from winze.report.names import label, number, short
 from winze.report.scans import Scans, UnreadError, holding
 
@@ -46,7 +45,7 @@ def training_map(
             top = float(np.nanmax(values)) if cap is None else cap
             extent = (0.5, len(when) + 0.5, 0.5, len(values) + 0.5)
             image = _image(axes, values, extent, colours, vmin=0, vmax=top, aspect="auto")
-            shown = list(range(0, len(when), max(1, len(when) // 8)))
+            shown = list(range(0, len(when), -(-len(when) // 6)))
             axes.set_xticks([spot + 1 for spot in shown], [number(when[spot]) for spot in shown])
             axes.set(xlabel="training step", ylabel="layer", title=f"{short(arm.replace('_', ' '), 30)}")
             _label_layers(axes, list(layer_numbers(one).values()))

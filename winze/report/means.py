@@ -12,6 +12,8 @@ from winze.readings import Readings, ReadingsError, Row
 from winze.report import facts
 
 NOT_AVERAGED = ("correct/", "probe/", "embedding/")
+Arms = Mapping[str, Sequence[Readings]]
+"""The runs of several settings by name."""
 
 
 def mean_readings(runs: Sequence[Readings]) -> Readings:
@@ -36,7 +38,7 @@ def mean_readings(runs: Sequence[Readings]) -> Readings:
     return mean
 
 
-def means_of(arms: Mapping[str, Sequence[Readings]]) -> dict[str, Readings]:
+def means_of(arms: Arms) -> dict[str, Readings]:
     """Every arm that was run as the mean of its runs."""
     return {arm: mean_readings(runs) for arm, runs in arms.items() if runs}
 

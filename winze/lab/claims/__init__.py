@@ -1,0 +1,49 @@
+"""Claims of papers, questions of our own, and what the readings say about them."""
+
+from winze.lab.claims.claim import (
+    Claim,
+    Contrast,
+    Judged,
+    Question,
+    Runs,
+    Statement,
+    alike,
+    at_least,
+    at_most,
+    falls,
+    higher,
+    holds,
+    judge,
+    level,
+    lower,
+    not_below,
+    rises,
+    several,
+    share,
+)
+from winze.lab.claims.tunnel import tunnel_at
+from winze.lab.claims.verdict import Verdict
+
+__all__ = [
+    "Claim",
+    "Contrast",
+    "Judged",
+    "Question",
+    "Runs",
+    "Statement",
+    "Verdict",
+    "alike",
+    "at_least",
+    "at_most",
+    "falls",
+    "higher",
+    "holds",
+    "judge",
+    "level",
+    "lower",
+    "not_below",
+    "rises",
+    "several",
+    "share",
+    "tunnel_at",
+]

@@ -1,0 +1,487 @@
+"""A claim is one statement of a paper with its source and a check; a question is one of our own.
+
+Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_rank"), over="alpha"), each="blocks")
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from winze.lab.claims.verdict import (
+    INCONCLUSIVE,
+    LEAST,
+    NOT_RUN,
+    Interval,
+    Region,
+    Verdict,
+    row_word,
+    student,
+)
+from winze.readings import Label, Point, Readings, ReadingsError
+from winze.readings.point import brief
+from winze.report.names import number
+
+ROUNDING = 1e-12  # equal values have no slope, which sums of floats give as 1e-17
+HALF_LAYER = 0.5  # layers are counted in whole numbers: three equal ones do not make an interval of length 0
+Quantity = Callable[[Readings], float]
+Quantities = Mapping[str, Quantity]
+Runs = Mapping[Point, Mapping[int, Readings]]
+"""What was read, by point and seed."""
+PerCell = float | Mapping[Any, float]
+"""One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
+
+
+@runtime_checkable
+class Grid(Protocol):
+    """The points that run at a scale."""
+
+    @property
+    def points(self) -> tuple[Point, ...]: ...
+    def complete(self, partial: Point) -> Point:
+        """The point with these values and the defaults of all other axes."""
+        ...
+
+    def labels(self, axis: str, partial: Point) -> tuple[Label, ...]:
+        """The values of an axis that run with the rest of the point as it is."""
+        ...
+
+
+@runtime_checkable
+class Check(Protocol):
+    """What a claim rests on."""
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that the check itself compares along."""
+        ...
+
+    @property
+    def quantity(self) -> str | Quantity | None:
+        """The number that it reads off each run; None where it has its own way of reading."""
+        ...
+
+    @property
+    def claimed(self) -> PerCell | None:
+        """The number that is claimed; of one per cell, cells without one are not judged."""
+        ...
+
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+        """The runs that one cell needs; none where the cell would be compared with itself."""
+        ...
+
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+        """The verdict on one cell; `key` are its values on the axes of `each`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Statement:
+    """A check quantified over cells.
+
+    `each`: the axes of whose values every one is a cell of its own; `only`: the cells that are judged, by their values
+    on these axes (None: all). `at`: values that all cells share; any other axis is at its default. `paper`: the
+    published number, one or one per cell. `scales`: where it is judged (None: at every scale that runs its points).
+    `post_hoc`: why it was written or sharpened after its readings were seen.
+    """
+
+    text: str
+    check: Check
+    each: str | tuple[str, ...] = ()
+    at: Mapping[str, Any] = field(default_factory=dict)
+    paper: str | float | Mapping[Any, str | float] = ""
+    scales: tuple[str, ...] | None = None
+    departure: str = ""
+    post_hoc: str = ""
+    only: Collection[Any] | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes whose values make the cells."""
+        return (self.each,) if isinstance(self.each, str) else self.each
+
+    def cells(self, grid: Grid) -> list[Point]:
+        """The cells that a grid of points can judge: all that the check needs of them is run there."""
+        seen = dict.fromkeys(
+            Point({axis: point[axis] for axis in self.axes}) | self.at
+            for point in grid.points
+            if point.lies_at(self.at)
+        )
+        found, claimed = [], self.check.claimed
+        named = self.check.names if isinstance(self.check, Several) else [{}]
+        for cell in (cell | name for cell in seen for name in named):
+            if any(self.key(cell) not in one for one in (claimed, self.only) if isinstance(one, Collection)):
+                continue
+            needed = self.check.points(cell, grid)
+            if needed and all(point in grid.points for point in needed):
+                found.append(cell)
+        return found
+
+    def key(self, cell: Point) -> Any:
+        """The values of a cell on the axes of `each`: one value, or a tuple."""
+        values = tuple(cell[axis] for axis in self.axes)
+        return values[0] if len(values) == 1 else values
+
+    def published(self, cell: Point) -> str | float:
+        """The paper's number for a cell."""
+        if not isinstance(self.paper, Mapping):
+            return self.paper
+        keys = (self.key(cell), cell[self.check.what] if isinstance(self.check, Several) else None)
+        return next((self.paper[key] for key in keys if key in self.paper), "")
+
+
+@dataclass(frozen=True)
+class Claim(Statement):
+    """A statement of the paper: a quote or close paraphrase that stands alone, its source, and a check."""
+
+    source: str = ""
+    headline: bool = False
+    """whether README shows it"""
+
+    def __init__(self, text: str, source: str, check: Check, **rest: Any) -> None:
+        headline = rest.pop("headline", False)
+        super().__init__(text, check, **rest)
+        object.__setattr__(self, "source", source)
+        object.__setattr__(self, "headline", headline)
+
+
+@dataclass(frozen=True)
+class Question(Statement):
+    """A question of our own, which the paper does not answer; counted apart."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A statement with the verdict on each of its cells, and the word that follows from them."""
+
+    statement: Statement
+    cells: tuple[tuple[Point, Verdict], ...]
+
+    @property
+    def word(self) -> str:
+        return row_word(verdict for _, verdict in self.cells)
+
+    @property
+    def names(self) -> list[str]:
+        """What tells the cells apart: values that are texts, numbers with their axis; empty for an only cell."""
+        return _own_names([cell.without(*self.statement.at) for cell, _ in self.cells])
+
+    @property
+    def told(self) -> list[str]:
+        """Every cell in one line: its name, verdict and numbers."""
+        lines = zip(self.names, (verdict for _, verdict in self.cells), strict=True)
+        return [f"{name}: {verdict}" if name else verdict.sentence for name, verdict in lines]
+
+
+def judge(statement: Statement, grid: Grid, runs: Runs, quantities: Quantities | None = None) -> Judged:
+    """Judge a statement by what was read; a cell whose points have no readings reads `not run`."""
+    cells = []
+    for cell in statement.cells(grid):
+        points = statement.check.points(cell, grid)
+        absent = [point for point in points if not runs.get(point)]
+        if absent:
+            told = "; ".join(map(str, absent))
+            cells.append((cell, Verdict(NOT_RUN, f"no readings of {told}")))
+            continue
+        verdict = statement.check.judge(cell, statement.key(cell), grid, runs, quantities or {})
+        cells.append((cell, verdict))
+    return Judged(statement, tuple(cells))
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A weighted sum of one quantity over points, seed by seed: Σ w q(point), of logarithms with `ratio`.
+
+    `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
+    so that the sum is the least-squares slope over `scale(value)` of the numbers, or over their order. The mean over
+    the seeds that all points share has Student's 95 % interval. A `certain` statement has no chance in it: one seed is
+    enough, and the worst seed decides. A quantity that counts layers (`Number.spread`) has an interval over samples
+    too; the interval of the contrast covers both.
+    """
+
+    quantity: str | Quantity
+    region: Callable[[Any], Region]
+    what: str
+    terms: tuple[tuple[Mapping[str, Any], float], ...] = (({}, 1.0),)
+    over: str = ""
+    scale: Callable[[float], float] | None = None
+    ratio: bool = False
+    certain: bool = False
+    claimed: PerCell | None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(
+            dict.fromkeys([*([self.over] if self.over else []), *(axis for one, _ in self.terms for axis in one)])
+        )
+
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+        found = tuple(point for point, _ in self._weighted(cell, grid))
+        return found if len(set(found)) == len(found) else ()
+
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+        quantity, name = resolved(self.quantity, quantities)
+        weighted = self._weighted(cell, grid)
+        values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
+        shared = sorted(set.intersection(*(set(one) for one in values.values())))
+        if not shared:
+            why = next(iter(unread.values()), "the points share no seed")
+            return Verdict(NOT_RUN, why, values=values)
+        values = {point: {seed: one[seed] for seed in shared} for point, one in values.items()}
+        for point, one in values.items():
+            for seed, value in one.items():
+                if not math.isfinite(value) or (self.ratio and value <= 0):
+                    note = getattr(value, "note", "") or ("a ratio needs positive numbers" if self.ratio else "")
+                    why = f"{name} at {point}, seed {seed}, is {number(value)}{': ' if note else ''}{note}"
+                    return Verdict(INCONCLUSIVE, why, n=len(shared), values=values)
+        around = self._over_samples(quantity, weighted, runs, shared)
+        return self._judged(name, key, values, np.array([weight for _, weight in weighted]), unread, around)
+
+    def _weighted(self, cell: Point, grid: Grid) -> list[tuple[Point, float]]:
+        if not self.over:
+            return [(grid.complete(cell | values), weight) for values, weight in self.terms]
+        labels = grid.labels(self.over, cell)
+        if self.scale is not None:  # on which texts have no place
+            labels = tuple(label for label in labels if not isinstance(label, str | bool))
+        if len(labels) < 2:
+            return []
+        weights = _slope([_position(label, spot, self.scale) for spot, label in enumerate(labels)])
+        return [(grid.complete(cell | {self.over: one}), weight) for one, weight in zip(labels, weights, strict=True)]
+
+    def _over_samples(
+        self, quantity: Quantity, weighted: Sequence[tuple[Point, float]], runs: Runs, seeds: Sequence[int]
+    ) -> tuple[float, float] | None:
+        """The contrast's interval over samples, averaged over seeds; None for quantities that have none."""
+        spread = getattr(quantity, "spread", None)
+        if spread is None:
+            return None
+        ends = np.zeros(2)
+        for point, weight in weighted:
+            pairs = np.array([spread(runs[point][seed]) for seed in seeds]).mean(0)
+            ends += np.sort(weight * pairs)
+        return float(ends[0]), float(ends[1])
+
+    def _judged(
+        self,
+        name: str,
+        key: Any,
+        values: dict[Point, dict[int, float]],
+        weights: Any,
+        unread: dict[tuple[Point, int], str],
+        around: tuple[float, float] | None,
+    ) -> Verdict:
+        region = self.region(key)
+        table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
+        compared = np.log(table) if self.ratio else table
+        per_seed = weights @ compared
+        per_seed[np.abs(per_seed) < ROUNDING * (np.abs(weights) @ np.abs(compared))] = 0.0
+        interval = student(per_seed.tolist())
+        if self.certain:
+            worst = float(per_seed.min())
+            interval = Interval(worst, worst, worst, interval.n)
+        elif len(weights) == 1:
+            interval = replace(interval, effect=student((per_seed - _claimed(region)).tolist()).effect)
+        if around is not None and not self.certain:
+            low, high = min(interval.low, around[0]), max(interval.high, around[1])
+            wide = 0.0 if high - low > 1e-9 else HALF_LAYER * float(np.abs(weights).max())
+            interval = replace(interval, low=low - wide, high=high + wide)
+        word = region.word(interval, 1 if self.certain else LEAST)
+        shown = interval
+        if self.ratio:
+            ends = (interval.estimate, interval.low, interval.high)
+            middle, low, high = (math.exp(end) if end < 700 else math.inf for end in ends)
+            shown = Interval(middle, low, high, interval.n, interval.effect)
+        names = _own_names(list(values))
+        told = zip(names, (number(float(row.mean())) for row in table), strict=True)
+        means = ", ".join(f"{mean} at {own}" if own else mean for own, mean in told)
+        parts = [f"{name}: {means} ({interval.n} seed{'s' if interval.n > 1 else ''})"]
+        if len(values) > 1 and not self.certain:
+            parts.append(f"{self.what} {shown}")
+        elif not self.certain and interval.n > 1:
+            parts.append(f"95 % [{number(shown.low)}, {number(shown.high)}]")
+        if interval.n < LEAST and not self.certain:
+            parts.append(f"fewer than {LEAST} seeds")
+        parts += [f"{point}, seed {seed}: {why}" for (point, seed), why in unread.items()]
+        return Verdict(word, "; ".join(parts), shown.estimate, shown.low, shown.high, shown.n, shown.effect, values)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Checks by name, each a cell of its own, such as one per task; `what` says what they are named by.
+
+    The published numbers of a claim (`paper`) may be by name too.
+    """
+
+    what: str
+    checks: Mapping[str, Contrast]
+
+    @property
+    def names(self) -> list[dict[str, str]]:
+        """The name of each check, as a value on an axis of its own."""
+        return [{self.what: name} for name in self.checks]
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(axis for check in self.checks.values() for axis in check.axes))
+
+    @property
+    def quantity(self) -> None:
+        return None
+
+    @property
+    def claimed(self) -> None:
+        return None
+
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+        return self.checks[str(cell[self.what])].points(cell.without(self.what), grid)
+
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+        return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
+
+
+def lower(
+    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], by: float = 0.0
+) -> Contrast:
+    """The quantity at one point is lower than at another, by more than `by`."""
+    terms = ((at or {}, 1.0), (than, -1.0))
+    return Contrast(quantity, lambda _: Region(high=-by, open=True), "difference", terms)
+
+
+def higher(
+    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], by: float = 0.0
+) -> Contrast:
+    """The quantity at one point is higher than at another, by more than `by`."""
+    terms = ((at or {}, 1.0), (than, -1.0))
+    return Contrast(quantity, lambda _: Region(low=by, open=True), "difference", terms)
+
+
+def not_below(
+    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], margin: float
+) -> Contrast:
+    """The quantity at one point is no more than `margin` below that at another."""
+    return higher(quantity, at, than=than, by=-margin)
+
+
+def alike(
+    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, to: Mapping[str, Any], within: float
+) -> Contrast:
+    """The quantity at one point differs from that at another by no more than `within`."""
+    terms = ((at or {}, 1.0), (to, -1.0))
+    return Contrast(quantity, lambda _: Region(-within, within), "difference", terms)
+
+
+At = Mapping[str, Any] | None
+
+
+def level(quantity: str | Quantity, value: PerCell, *, within: float, at: At = None) -> Contrast:
+    """The quantity is `value`, give or take `within`."""
+
+    def region(key: Any) -> Region:
+        return Region(_of(value, key) - within, _of(value, key) + within)
+
+    return Contrast(quantity, region, "level", ((at or {}, 1.0),), claimed=value)
+
+
+def at_most(quantity: str | Quantity, value: PerCell, *, at: At = None) -> Contrast:
+    """The quantity is no more than `value`."""
+    return Contrast(quantity, lambda key: Region(high=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
+
+
+def at_least(quantity: str | Quantity, value: PerCell, *, at: At = None) -> Contrast:
+    """The quantity is no less than `value`."""
+    return Contrast(quantity, lambda key: Region(low=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
+
+
+def several(what: str, checks: Mapping[str, Contrast]) -> Several:
+    """Every one of these checks holds; each, by name, is a cell of its own."""
+    return Several(what, checks)
+
+
+def share(
+    quantity: str | Quantity,
+    at: Mapping[str, Any] | None = None,
+    *,
+    of: Mapping[str, Any],
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> Contrast:
+    """The quantity at one point, divided by that at another, lies between these bounds."""
+    if at_least is None and at_most is None:
+        raise ValueError(f"share of {quantity!r}: give at_least= or at_most=, or both")
+    low = -math.inf if at_least is None else math.log(at_least)
+    high = math.inf if at_most is None else math.log(at_most)
+    return Contrast(quantity, lambda _: Region(low, high), "ratio", ((at or {}, 1.0), (of, -1.0)), ratio=True)
+
+
+def rises(quantity: str | Quantity, *, over: str, scale: Callable[[float], float] | None = None) -> Contrast:
+    """The quantity grows over an axis: its least-squares slope over the values (`scale` of them) is above 0."""
+    return Contrast(quantity, lambda _: Region(low=0.0, open=True), "slope", over=over, scale=scale)
+
+
+def falls(quantity: str | Quantity, *, over: str, scale: Callable[[float], float] | None = None) -> Contrast:
+    """The quantity shrinks over an axis: its least-squares slope over the values (`scale` of them) is below 0."""
+    return Contrast(quantity, lambda _: Region(high=0.0, open=True), "slope", over=over, scale=scale)
+
+
+def holds(quantity: str | Quantity) -> Contrast:
+    """A statement without chance in it, whose quantity is 1 where it is true; one seed is enough."""
+    return Contrast(quantity, lambda _: Region(low=1.0), "truth", certain=True)
+
+
+def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str]:
+    """A quantity and its name in words; a text names one of the recipe's, or one that every recipe has."""
+    if not isinstance(quantity, str):
+        return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
+    from winze.lab.claims.quantities import QUANTITIES
+
+    found = known.get(quantity) or QUANTITIES.get(quantity)
+    if found is None:
+        raise ValueError(f"there is no quantity {quantity!r}; there are {', '.join([*known, *QUANTITIES])}")
+    return found, quantity.replace("_", " ")
+
+
+def _of(value: PerCell, key: Any) -> float:
+    return float(value[key] if isinstance(value, Mapping) else value)
+
+
+def _claimed(region: Region) -> float:
+    """The level that is claimed: the middle of the region, or its one edge; effects are distances from it."""
+    edges = [edge for edge in (region.low, region.high) if math.isfinite(edge)]
+    return sum(edges) / len(edges)
+
+
+def _position(label: Label, spot: int, scale: Callable[[float], float] | None) -> float:
+    """Where a value lies on its axis: the number itself, or its place in the order."""
+    if isinstance(label, str | bool):
+        return float(spot)
+    return float(label) if scale is None else float(scale(float(label)))
+
+
+def _slope(positions: Iterable[float]) -> list[float]:
+    x = np.array(list(positions), dtype=np.float64)
+    x = x - x.mean()
+    weights: list[float] = (x / (x**2).sum()).tolist()
+    return weights
+
+
+def _own_names(points: list[Point]) -> list[str]:
+    """What tells points apart: the axes on which they differ, texts without the axis; one point needs no name."""
+    varying = [axis for axis in points[0] if len({point[axis] for point in points}) > 1] if points else []
+    return [brief(Point({axis: point[axis] for axis in varying})) for point in points]
+
+
+def _values(quantity: Quantity, runs: Runs) -> tuple[dict[Point, dict[int, float]], dict[tuple[Point, int], str]]:
+    """The quantity by point and seed, and why it is missing where it is."""
+    values: dict[Point, dict[int, float]] = {point: {} for point in runs}
+    unread: dict[tuple[Point, int], str] = {}
+    for point, seeds in runs.items():
+        for seed, readings in sorted(seeds.items()):
+            try:
+                values[point][seed] = quantity(readings)
+            except ReadingsError as error:
+                unread[point, seed] = str(error)
+    return values, unread

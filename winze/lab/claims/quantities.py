@@ -1,0 +1,347 @@
+"""Numbers of one run that claims speak about: a reading, a reading at a depth, a best value, and sums of these.
+
+last("numerical_rank") / first("numerical_rank")
+"""
+
+from __future__ import annotations
+
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from winze.measure import Value, missing
+from winze.readings import Readings, ReadingsError
+from winze.report import facts
+from winze.report.means import layer_numbers, mean_tunnel
+
+OOD = "ood"
+"""Stands for the first set, in the order of reading, that the network was not trained on."""
+LAST_OOD = "last ood"
+"""Stands for the last of them."""
+
+
+class Number(ABC):
+    """A number of one run. A reading that is not there raises `ReadingsError`; one that is NaN says why."""
+
+    measure: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The measures it reads."""
+        return (self.measure,)
+
+    def __str__(self) -> str:
+        return self.measure
+
+    def named(self, name: str) -> Number:
+        """The same number under another name in tables and verdicts."""
+        return _Named(self, name)
+
+    @abstractmethod
+    def __call__(self, readings: Readings) -> float: ...
+
+    def __add__(self, other: Number) -> Number:
+        return _Pair(self, other, operator.add)
+
+    def __sub__(self, other: Number) -> Number:
+        return _Pair(self, other, operator.sub)
+
+    def __truediv__(self, other: Number) -> Number:
+        return _Pair(self, other, _ratio)
+
+
+@dataclass(frozen=True)
+class Whole(Number):
+    """A number of the whole network, such as its accuracy; the last that was read, with `step` the one of that step."""
+
+    measure: str
+    data: str | None = None
+    step: int | None = None
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None]
+        name = _data(readings, self.data)
+        rows = [row for row in rows if row.data in (name, "") and self.step in (None, row.step)]
+        if not rows:
+            raise ReadingsError(_unread(readings, self.measure, self.data))
+        return Value(rows[-1].value, rows[-1].note)
+
+
+@dataclass(frozen=True)
+class LastLook(Number):
+    """A number of the whole network at the last look that training took at the test set."""
+
+    measure: str
+
+    def __call__(self, readings: Readings) -> float:
+        row = facts.last_look(readings, self.measure)
+        if row is None:
+            raise ReadingsError(f"{self.measure} was not read during training")
+        return Value(row.value, row.note)
+
+
+@dataclass(frozen=True)
+class OverLooks(Number):
+    """One number of all looks at the whole network after training had begun, such as the lowest."""
+
+    measure: str
+    reduce: Callable[[facts.Array], float]
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row for row in readings.rows if row.measure == self.measure and row.index is None and row.step]
+        if not rows:
+            raise ReadingsError(f"{self.measure} was not read during training")
+        unread = next((row for row in rows if np.isnan(row.value)), None)
+        return float(self.reduce(np.array([row.value for row in rows]))) if unread is None else missing(unread.note)
+
+
+@dataclass(frozen=True)
+class At(Number):
+    """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...)."""
+
+    measure: str
+    index: int
+    data: str | None = None
+
+    def __str__(self) -> str:
+        where = {0: "first", -1: "last"}.get(self.index, f"{self.index + 1}.")
+        return f"{self.measure} at the {where} place{_on(self.data)}"
+
+    def __call__(self, readings: Readings) -> float:
+        curve = _curve(readings, self.measure, self.data)
+        if not -len(curve) <= self.index < len(curve):
+            raise ReadingsError(f"{self.measure} was read at {len(curve)} places; there is no place {self.index}")
+        value = float(curve[self.index])
+        return missing(_note(readings, self.measure, self.data)) if np.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Hidden(Number):
+    """A measure at the last place before the network's output: logits have no more rank than there are classes."""
+
+    measure: str
+    data: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.measure} at the last hidden layer{_on(self.data)}"
+
+    def __call__(self, readings: Readings) -> float:
+        return At(self.measure, _hidden(readings)[-1], self.data)(readings)
+
+
+@dataclass(frozen=True)
+class Over(Number):
+    """One number of a whole curve over depth, such as its highest value."""
+
+    measure: str
+    reduce: Callable[[facts.Array], float]
+    data: str | None = None
+
+    def __call__(self, readings: Readings) -> float:
+        curve = _curve(readings, self.measure, self.data)
+        unread = np.isnan(curve).all()
+        return missing(_note(readings, self.measure, self.data)) if unread else float(self.reduce(curve))
+
+
+@dataclass(frozen=True)
+class PeakLayer(Number):
+    """The paper's number of the layer where a measure is highest."""
+
+    measure: str
+    data: str | None = None
+    counting: str | None = None
+
+    def __call__(self, readings: Readings) -> float:
+        layers = list(layer_numbers(readings, self.counting).values())
+        return Over(self.measure, lambda curve: layers[int(np.nanargmax(curve))], self.data)(readings)
+
+
+@dataclass(frozen=True)
+class TunnelLayer(Number):
+    """The paper's number of the layer where this one run's tunnel starts, or the `share` of all layers that it is."""
+
+    threshold: float = 0.95
+    counting: str | None = None
+    share: bool = False
+
+    def __str__(self) -> str:
+        return f"tunnel start at {self.threshold:.0%}{', share of the layers' if self.share else ''}"
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("probe", "accuracy")
+
+    def __call__(self, readings: Readings) -> float:
+        found = mean_tunnel([readings], self.threshold, resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        layer = float(layer_numbers(readings, self.counting)[found.start.index])
+        return layer / readings.conventions["layer_count"] if self.share else layer
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        """The interval of the start over test samples; of a share at least half a layer to either side."""
+        found, numbers = mean_tunnel([readings], self.threshold), layer_numbers(readings, self.counting)
+        middle = replace(self, share=False)(readings)
+        ends = [middle, *(float(numbers[end.index]) for end in (found.low, found.high) if end is not None)]
+        if not self.share:
+            return min(ends), max(ends)
+        count = readings.conventions["layer_count"]
+        return (min(ends) - 0.5) / count, (max(ends) + 0.5) / count
+
+
+@dataclass(frozen=True)
+class KeptInTunnel(Number):
+    """The lowest probe of the hidden layers behind the tunnel's start, as a share of the probe at its start."""
+
+    threshold: float = 0.95
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("probe", "accuracy")
+
+    def __call__(self, readings: Readings) -> float:
+        found = mean_tunnel([readings], self.threshold, resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        curve, start = _curve(readings, "probe", None), found.start.index
+        behind = [spot for spot in _hidden(readings) if spot > start]
+        if not behind:
+            return missing("no hidden layer lies behind the start of the tunnel")
+        return float(np.nanmin(curve[behind]) / curve[start])
+
+
+@dataclass(frozen=True)
+class _Named(Number):
+    number: Number
+    name: str
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.number.measures
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __call__(self, readings: Readings) -> float:
+        return self.number(readings)
+
+    def __getattr__(self, name: str) -> Any:  # an interval over samples, where the number has one
+        if name != "spread":
+            raise AttributeError(name)
+        return getattr(self.number, name)
+
+
+@dataclass(frozen=True)
+class _Pair(Number):
+    left: Number
+    right: Number
+    combine: Callable[[float, float], float]
+
+    def __str__(self) -> str:
+        sign = {operator.add: "plus", operator.sub: "minus"}.get(self.combine, "over")
+        return f"{self.left} {sign} {self.right}"
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (*self.left.measures, *self.right.measures)
+
+    def __call__(self, readings: Readings) -> float:
+        values = self.left(readings), self.right(readings)
+        for value in values:
+            if np.isnan(value):
+                return value
+        return self.combine(*values)
+
+    def __getattr__(self, name: str) -> Any:  # an interval over samples, where one of the two has one
+        if name != "spread" or not any(hasattr(side, name) for side in (self.left, self.right)):
+            raise AttributeError(name)
+        return self._spread
+
+    def _spread(self, readings: Readings) -> tuple[float, float]:
+        sides: Any = (self.left, self.right)
+        ends = [side.spread(readings) if hasattr(side, "spread") else (side(readings),) for side in sides]
+        corners = [self.combine(left, right) for left in ends[0] for right in ends[1]]
+        return min(corners), max(corners)
+
+
+def first(measure: str, data: str | None = None) -> Number:
+    """A measure at the first place."""
+    return At(measure, 0, data)
+
+
+def last(measure: str, data: str | None = None) -> Number:
+    """A measure at the last place."""
+    return At(measure, -1, data)
+
+
+def hidden(measure: str, data: str | None = None) -> Number:
+    """A measure at the last place before the output."""
+    return Hidden(measure, data)
+
+
+def best(measure: str, data: str | None = None) -> Number:
+    """The highest value over depth."""
+    return Over(measure, np.nanmax, data)
+
+
+def drop(measure: str, data: str | None = None) -> Number:
+    """How much of the best value is gone at the last place before the output: max - hidden."""
+    return best(measure, data) - hidden(measure, data)
+
+
+QUANTITIES: dict[str, Number] = {
+    "accuracy": Whole("accuracy"),
+    "top5": Whole("top5"),
+    "loss": Whole("loss"),
+    "tunnel_start": TunnelLayer(0.95),
+}
+"""what a claim may name in any recipe"""
+
+
+def _on(data: str | None) -> str:
+    return "" if data is None else " on OOD data" if data in (OOD, LAST_OOD) else f" on {data}"
+
+
+def _ratio(left: float, right: float) -> float:
+    return left / right if right else missing("the divisor is 0")
+
+
+def _data(readings: Readings, data: str | None) -> str:
+    if data is None:
+        return facts.home(readings)
+    if data not in (OOD, LAST_OOD):
+        return data
+    others = facts.others(readings)
+    if not others:
+        raise ReadingsError(_unread(readings, "probe", data))
+    return others[0 if data == OOD else -1]
+
+
+def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
+    name = None if data is None else _data(readings, data)
+    if not facts.at(readings, measure, name):
+        raise ReadingsError(_unread(readings, measure, data))
+    return facts.column(readings, measure, name)
+
+
+def _hidden(readings: Readings) -> list[int]:
+    """The positions of all places but the network's output, which is its last layer by number."""
+    count, numbers = readings.conventions.get("layer_count"), layer_numbers(readings)
+    places = facts.places(readings)
+    return [spot for spot, place in enumerate(places) if count is None or numbers[place.index] < count] or [-1]
+
+
+def _unread(readings: Readings, measure: str, data: str | None) -> str:
+    """Why there is no such reading: what the run itself says, such as data that was not at hand."""
+    told = readings.conventions.get("not_run") or {}
+    why = "; ".join(f"{name}: {reason}" for name, reason in told.items())
+    return f"{measure}{_on(data)} was not read" + (f" ({why})" if why else "")
+
+
+def _note(readings: Readings, measure: str, data: str | None) -> str:
+    rows = facts.at(readings, measure, None if data is None else _data(readings, data))
+    return next((row.note for row in reversed(rows) if row.note), "it was read as NaN")

@@ -1,0 +1,77 @@
+"""Claims and questions of a recipe as rows: at every scale that ran, and at the one nearest to the paper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from winze.lab.claims.claim import Claim, Judged, Question, Runs, Statement
+from winze.lab.claims.verdict import NOT_RUN, tally
+from winze.lab.recipe import Recipe
+from winze.readings import Point
+
+STAND_IN = "digits"  # data for speed of development: no tally counts them
+
+
+@dataclass(frozen=True)
+class Line:
+    """A statement as it was judged at a scale; without a scale it was run nowhere."""
+
+    scale: str
+    judged: Judged
+
+    @property
+    def statement(self) -> Statement:
+        return self.judged.statement
+
+    @property
+    def word(self) -> str:
+        return self.judged.word
+
+
+def is_stand_in(recipe: Recipe, scale: str) -> bool:
+    """Whether a scale trains on digits in place of the paper's data."""
+    config = recipe.config(scale, recipe.grid(scale).points[0])
+    name = getattr(getattr(config, "data", ""), "name", "")
+    return str(name).startswith(STAND_IN)
+
+
+def lines(recipe: Recipe, runs: Mapping[str, Runs]) -> list[Line]:
+    """Every statement at every scale that ran some of it; one that ran nowhere has one line without a scale."""
+    by_scale = {scale: recipe.verdicts(scale, runs[scale]) for scale in recipe.scales if runs.get(scale)}
+    found = []
+    for statement in (*recipe.claims, *recipe.questions):
+        told = [Line(scale, one) for scale, all_of in by_scale.items() for one in all_of if one.statement is statement]
+        found += [line for line in told if line.word != NOT_RUN] or [Line("", Judged(statement, ()))]
+    return found
+
+
+def nearest(recipe: Recipe, runs: Mapping[str, Runs]) -> list[Line]:
+    """Every statement once, at the scale nearest to the paper that ran it; smoke tests and digits do not count."""
+    real = {scale: one for scale, one in runs.items() if scale != "smoke" and not is_stand_in(recipe, scale)}
+    return largest(lines(recipe, real))
+
+
+def largest(lines: list[Line]) -> list[Line]:
+    """Of each statement the line at the largest scale; scales stand in their order."""
+    return list({id(line.statement): line for line in lines}.values())
+
+
+def counted(lines: list[Line]) -> str:
+    """How many claims, and apart from them how many questions, have each verdict."""
+    parts = []
+    for kind, name in ((Claim, "claim"), (Question, "question")):
+        words = [line.word for line in lines if isinstance(line.statement, kind)]
+        parts += [f"{len(words)} {name}{'s' * (len(words) != 1)}: {tally(words)}"] if words else []
+    return "; ".join(parts)
+
+
+def failures(recipe: Recipe, runs: Runs) -> list[str]:
+    """The runs that did not learn their data, which no verdict counts, each with the reason."""
+    found: list[tuple[Point, int, str]] = [
+        (point, seed, why)
+        for point, seeds in runs.items()
+        for seed, one in sorted(seeds.items())
+        if (why := recipe.failed(one))
+    ]
+    return [f"{point}, seed {seed}: {why}" for point, seed, why in found]

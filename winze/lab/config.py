@@ -1,0 +1,109 @@
+"""Frozen dataclasses as settings: replace fields by name, and check that each holds what its annotation says."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+_hints: Any = cache(get_type_hints)  # an annotation is worked out once a class
+
+
+class FieldError(ValueError):
+    """A field that a dataclass does not have, or that holds the wrong kind of value."""
+
+
+def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
+    """The same settings with some fields replaced; `training.batch` is the field of a field, or the key of a mapping.
+
+    Fields of one dataclass are replaced at once, so that those which belong together (a length of training and its
+    warm-up) may be given in any order.
+
+    >>> from winze.depth import Place
+    >>> replaced(Place(3, 16, "layer2.0"), {"index": 4})
+    Place(index=4, total=16, name='layer2.0')
+    """
+    inside: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        first, _, rest = name.partition(".")
+        inside.setdefault(first, {})[rest] = value
+    made: dict[str, Any] = {}
+    for first, parts in inside.items():
+        if isinstance(config, Mapping):
+            old = config.get(first, {})
+        else:
+            known = [field.name for field in fields(config)] if is_dataclass(config) else []
+            if first not in known:
+                near = get_close_matches(first, known, n=3) or known
+                there = f"there is {', '.join(near)}" if near else "it has no fields"
+                raise FieldError(f"{type(config).__name__} has no field {first!r}; {there}")
+            old = getattr(config, first)
+        made[first] = parts.pop("", old)
+        if parts:
+            made[first] = replaced(made[first], parts)
+        if not isinstance(config, Mapping):
+            check_type(made[first], _hints(type(config))[first], f"{type(config).__name__}.{first}")
+    return {**config, **made} if isinstance(config, Mapping) else replace(config, **made)
+
+
+def check_types(config: Any) -> None:
+    """Raise unless every field, and every field of fields, holds what its annotation says."""
+    hints = _hints(type(config))
+    for field in fields(config):
+        value = getattr(config, field.name)
+        check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
+        for inner in _parts(value):
+            if is_dataclass(inner) and not isinstance(inner, type):
+                check_types(inner)
+
+
+def check_type(value: Any, hint: Any, what: str) -> None:
+    """Raise unless the value fits the annotation."""
+    if not fits(value, hint):
+        said = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
+        raise FieldError(f"{what} wants {said}, not {value!r} ({type(value).__name__})")
+
+
+def fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of an annotated type; a whole number is a float too, a bool is no number.
+
+    >>> fits((1, 2), tuple[int, ...]), fits((1, "2"), tuple[int, ...]), fits(True, int), fits(1, float | None)
+    (True, False, False, True)
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    if hint is Any:
+        return True
+    if hint is None:
+        return value is None
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in inner)
+    if origin is Literal:
+        return any(type(value) is type(one) and value == one for one in inner)
+    if isinstance(value, bool):
+        return hint in (bool, object)
+    if hint is float:
+        return isinstance(value, int | float)
+    if origin is None:
+        return isinstance(value, hint)
+    if origin is Callable:
+        return callable(value)
+    return isinstance(value, origin) and _items_fit(value, origin, inner)
+
+
+def _items_fit(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
+    if issubclass(origin, Mapping):
+        return all(fits(key, inner[0]) and fits(one, inner[1]) for key, one in value.items())
+    if origin is tuple and inner[-1:] != (Ellipsis,):
+        return len(value) == len(inner) and all(map(fits, value, inner))
+    if issubclass(origin, Collection):
+        return all(fits(one, inner[0]) for one in value)
+    return True
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, Mapping):
+        return list(value.values())
+    return list(value) if isinstance(value, list | tuple) else [value]

@@ -1,0 +1,176 @@
+"""Continual learning: a network trained on one task after the other, with a head per task.
+
+tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting, .average_accuracy, .backward_transfer
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from winze.data import Batches, Task, split_classes
+from winze.lab.bench import Bench
+from winze.lab.claims.claim import Quantity
+from winze.lab.layers import WITHOUT, Weights, countings, crossed, layer_of_each, weights_of
+from winze.lab.study import Prepared, Study, learn, prepare
+from winze.networks import Heads, give_heads
+from winze.observe.places import find_spots
+from winze.readings import Array, Readings, ReadingsError
+from winze.train import History, Training, evaluate
+from winze.train.optimizers import shares
+
+LEARNED, KEPT, FORGETTING, MATRIX = "learnt", "kept", "forgetting", "accuracy_matrix"
+
+
+@dataclass(frozen=True)
+class Continual(Study):
+    """A study whose classes are split into tasks of so many classes each, trained on one after the other."""
+
+    tasks: tuple[int, ...] = (5, 5)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HeadedBatches(Batches):
+    """The test set of a task; while it is read, the task's own head is in use."""
+
+    heads: Heads
+    task: int
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        before = self.heads.task
+        self.heads.use(self.task)
+        try:
+            yield from super().__iter__()
+        finally:
+            self.heads.use(before)
+
+
+@dataclass
+class TaskSequence:
+    """A network that is trained on one task after the other; tasks are counted from 1.
+
+    `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `histories`: the metrics of each
+    phase.
+    """
+
+    prepared: Prepared
+    tasks: list[Task]
+    tests: dict[str, HeadedBatches]
+    after: list[Weights] = field(default_factory=list)
+    histories: list[History] = field(default_factory=list)
+
+    @cached_property
+    def layers(self) -> dict[str, int]:
+        """The number of the layer that each weight belongs to; those behind the hidden layers are heads."""
+        return layer_of_each(self.prepared.net)
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The places of the hidden layers, from layer 1 on."""
+        example = next(iter(self.tests["task 1"]))[0][:2]
+        names = [spot.place.name for spot in find_spots(self.prepared.net, example, "layers")[:-1]]
+        assert countings(self.prepared.net, names)[WITHOUT] == list(range(1, len(names) + 1))
+        return names
+
+    def crossed(self, front: int, back: int, upto: int) -> dict[str, Tensor]:
+        """Layers 1 to `upto` as after task `front`, the others as after task `back`, each head as after its own task.
+
+        A head is trained with its own task only, so that after the last task each is as its own left it.
+        """
+        weights, hidden = crossed(self.after[front - 1], self.after[back - 1], self.layers, upto), len(self.names)
+        return {name: value if self.layers[name] <= hidden else self.after[-1][name] for name, value in weights.items()}
+
+    def accuracy(self, weights: Weights, task: int) -> float:
+        """The accuracy of the network with these weights on the test set of a task, through that task's head."""
+        self.prepared.net.load_state_dict(dict(weights))
+        return evaluate(self.prepared.net, self.tests[f"task {task}"])
+
+    def store_crossed(self, readings: Readings, measure: str, crossing: tuple[int, int, int], **where: Any) -> None:
+        """Add the accuracy on every task with the weights of a crossing (front, back, upto)."""
+        weights = self.crossed(*crossing)
+        for k, (name, test) in enumerate(self.tests.items(), start=1):
+            readings.add(measure, self.accuracy(weights, k), data=name, split="test", n=test.samples, **where)
+
+    @cached_property
+    def matrix(self) -> Array:
+        """R[t, k]: the accuracy on task k after training on task t."""
+        numbers = range(1, len(self.tasks) + 1)
+        return np.array([[self.accuracy(weights, task) for task in numbers] for weights in self.after])
+
+    @property
+    def average_accuracy(self) -> float:
+        """The mean accuracy on all tasks at the end: mean_k R[T, k]."""
+        return float(self.matrix[-1].mean())
+
+    @property
+    def forgetting(self) -> Array:
+        """What is lost of each task from right after it to the end: R[k, k] - R[T, k]."""
+        return np.asarray(self.matrix.diagonal() - self.matrix[-1])
+
+    @property
+    def backward_transfer(self) -> float:
+        """What the tasks before the last gained by those after them: mean over k < T of R[T, k] - R[k, k]."""
+        return -float(self.forgetting[:-1].mean())
+
+    def store(self, readings: Readings) -> None:
+        """Add the matrix, and per task the accuracy right after it, at the end, and the difference."""
+        readings.arrays[MATRIX] = self.matrix
+        columns = {LEARNED: self.matrix.diagonal(), KEPT: self.matrix[-1], FORGETTING: self.forgetting}
+        for k, (name, test) in enumerate(self.tests.items()):
+            for measure, values in columns.items():
+                readings.add(measure, float(values[k]), data=name, split="test", n=test.samples)
+
+
+def tasks(
+    study: Study, bench: Bench, sizes: Sequence[int] = (5, 5), later: Training | None = None, shared: bool = True
+) -> TaskSequence:
+    """Train a network on tasks of so many classes each, one after the other; tasks after the first in `later`.
+
+    Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
+    their statistics too. `shared`: runs with the same network, data, training and seed share the first task.
+    """
+    prepared = prepare(study, bench)
+    parts = split_classes(prepared.dataset, sizes)
+    heads = give_heads(prepared.net, [len(task.classes) for task in parts])
+    prepared.spec = None  # no name builds a network with several heads
+    ready: Any = {"size": 1000, "preprocess": prepared.preprocess, "device": bench.device, "heads": heads}
+    tests = {f"task {task.number + 1}": HeadedBatches(*task.test, **ready, task=task.number) for task in parts}
+    sequence = TaskSequence(prepared, parts, tests)
+    for task in parts:
+        heads.use(task.number)
+        training = study.training if later is None or not task.number else later
+        _freeze_norms(prepared.net, training)
+        same = {"tasks": tuple(sizes)} if shared and not task.number else None
+        phase: Any = {"training": training, "data": task.train, "tests": tests, "shared": same}
+        sequence.histories.append(learn(prepared, bench, f"task-{task.number + 1}", **phase))
+        sequence.after.append(weights_of(prepared.net))
+    notes = [note for task in parts for note in task.notes[-1:]]
+    bench.readings.conventions.update(network=study.network.name, data=study.data.name, notes=notes)
+    return sequence
+
+
+def over_chance(accuracy: Quantity, task: int = 1) -> Quantity:
+    """An accuracy on a task, divided by that of guessing one of its classes."""
+
+    def accuracy_over_chance(readings: Readings) -> float:
+        notes = readings.conventions.get("notes", ())
+        told = [note.partition(": ")[2] for note in notes if note.startswith(f"task {task} of ")]
+        if not told:
+            raise ReadingsError(f"the readings do not name the classes of task {task}")
+        return accuracy(readings) * len(told[0].split(", "))
+
+    return accuracy_over_chance
+
+
+def _freeze_norms(net: nn.Module, training: Training) -> None:
+    """Put batch norms whose parameters are frozen into eval mode; they are then trained in it."""
+    factors = shares(net.train(), training.optimizer)
+    for name, module in net.named_modules():
+        if isinstance(module, _BatchNorm) and factors.get(f"{name}.weight") == 0:
+            module.eval()

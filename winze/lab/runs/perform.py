@@ -1,0 +1,212 @@
+"""Do one job: from its newest checkpoint to the end, exactly once."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from winze.files import sha256, told_when_full
+from winze.lab.bench import PHASES, Bench
+from winze.lab.runs.job import Job
+from winze.lab.runs.machine import circumstances, commit
+from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
+from winze.modes import rng_unchanged
+from winze.readings import ARRAYS, MANIFEST, ROWS, Readings
+from winze.train import Hardware, StoreError
+
+PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
+
+
+@runtime_checkable
+class Workable(Protocol):
+    """What `perform` needs of a recipe."""
+
+    @property
+    def work(self) -> Callable[[Any, Bench], None]: ...
+
+
+def perform(
+    job: Job,
+    runs: Runs,
+    *,
+    hardware: Hardware | None = None,
+    progress: bool | None = None,
+    recipe: Workable | None = None,
+) -> Path:
+    """Do a job and return the folder of its run.
+
+    A finished run is returned at once; a killed or failed one resumes, with the number of threads that it began with,
+    and ends bit-identical to one that was never stopped. One that began with other versions, on another device or with
+    other flags is moved to `.aside`, with a warning, and begun anew. Of the processes that torchrun started the first
+    one writes. `recipe` None: the one that the job names.
+    """
+    folder = runs.folder(job)
+    if runs.is_done(job):
+        _tidy(folder)  # what a kill after its last word left
+        return folder
+    hardware = Hardware() if hardware is None else hardware
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        _end_with_parent()
+    work = (_recipe_of(job) if recipe is None else recipe).work
+    if _rank():
+        _follow(job, runs, work, hardware, progress)
+        return folder
+    with runs.open(job) as run:
+        if run.told["status"] != "done":
+            _write(job, run, work, hardware, progress)
+    return folder
+
+
+def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
+    where = circumstances(hardware, job.file)
+    notes = _set_aside_where_it_differs(run, where)
+    threads = run.told.get("threads") or hardware.threads or torch.get_num_threads()
+    _begin(run, where, threads, notes)
+    before, start = float(run.told["seconds"]), time.perf_counter()
+
+    def seconds() -> float:
+        return round(before + time.perf_counter() - start, 3)
+
+    try:
+        with _alone(threads):
+            bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
+            work(job.config, bench)
+        _meet()
+        bench.readings.conventions.pop("seconds", None)  # of a scan: times are told in run.json alone
+        with told_when_full(run.folder):
+            _save(bench)
+    except Exception as error:
+        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        _try_to_tell(run, status="failed", error=said, seconds=seconds())
+        raise
+    except BaseException:  # interrupted: it stays unfinished
+        _try_to_tell(run, seconds=seconds())
+        raise
+    kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
+    read = [f"{MEMBER}{seed}/{name}" for seed in bench.members for name in (ROWS, ARRAYS, MANIFEST)]
+    files = [name for name in (ROWS, ARRAYS, MANIFEST, *read, METRICS, *kept) if (run.folder / name).is_file()]
+    hashes = {name: sha256(run.folder / name) for name in files}
+    starts = {"shared": bench.shared} if bench.shared else {}
+    run.tell(status="done", error=None, seconds=seconds(), sha256=hashes, **starts)
+    _tidy(run.folder)
+
+
+def _save(bench: Bench) -> None:
+    """Store what was read; of an ensemble in a folder per member, each with what belongs to all."""
+    if not bench.members:
+        bench.readings.save(bench.folder)
+    for seed, own in bench.members.items():
+        whole = Readings([*bench.readings.rows], dict(bench.readings.arrays), dict(bench.readings.conventions))
+        whole.extend(own)
+        whole.save(bench.folder / f"{MEMBER}{seed}")
+
+
+def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
+    """Move an unfinished run away that began elsewhere or with other versions; the notes of the new one say so."""
+    if run.told["status"] == "new":
+        return []
+    changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
+    if not changed:
+        return []
+    aside = run.set_aside()
+    note = f"begun anew, since it was begun with something else: {'; '.join(changed)}"
+    warnings.warn(f"{run.folder} is {note}; what there was lies in {aside}", stacklevel=2)
+    return [note]
+
+
+def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> None:
+    """Store that the run is at work; a run that resumes at another commit of the same code gets a note."""
+    now, launch = commit(), {} if _launch() is None else {"launch": _launch()}
+    if run.told["status"] == "new":
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        new = {"started": started, "seconds": 0.0, "resumed": 0, "notes": notes}
+        run.tell(**where, **launch, commit=now, threads=threads, **new, status="running", error=None)
+        return
+    before = run.told.get("commit")
+    notes = [*run.told["notes"], *([f"resumed with commit {before} -> {now}"] if before != now else [])]
+    run.tell(**launch, commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
+
+
+def _try_to_tell(run: Run, **facts: Any) -> None:
+    """Store facts about a failure; where that fails too, the failure itself is what the caller hears."""
+    with suppress(OSError):
+        run.tell(**facts)
+
+
+def _tidy(folder: Path) -> None:
+    """Remove the checkpoints of a finished run."""
+    shutil.rmtree(folder / PHASES, ignore_errors=True)
+
+
+def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
+    """Work along with the process that writes."""
+    folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
+    while (told := read(folder)) is None or "threads" not in told or told.get("launch") != _launch():
+        if time.monotonic() > give_up:
+            raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
+        time.sleep(0.05)
+    own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
+    with _alone(told["threads"]):
+        work(job.config, Bench(folder, job.seed, own, progress, writes=False, about=about))
+    _meet()
+
+
+def _meet() -> None:
+    """Wait until every process of a run is here: none may still read what the first will tidy up."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()
+
+
+@cache
+def _end_with_parent() -> None:
+    """End this process soon after torchrun, which may be killed, and would leave it waiting with its lock for ever."""
+    parent = os.getppid()
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(1.0)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
+
+
+def _launch() -> str | None:
+    """What the processes of one start of torchrun share and those of the next do not; None without torchrun."""
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return None
+    names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
+    return " ".join(os.environ.get(name, "") for name in names)
+
+
+def _rank() -> int:
+    return int(os.environ.get("RANK", "0"))
+
+
+def _recipe_of(job: Job) -> Workable:
+    from winze.lab.recipe import recipe
+
+    return recipe(job.file or job.recipe)
+
+
+@contextmanager
+def _alone(threads: int) -> Iterator[None]:
+    """A number of threads for a while; threads and random state come back as they were."""
+    others = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        with rng_unchanged():
+            yield
+    finally:
+        torch.set_num_threads(others)

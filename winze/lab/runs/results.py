@@ -1,0 +1,324 @@
+"""Committed readings of real runs: `results/<system>/<recipe>.json`, one line per run; append-only.
+
+A run is kept with its settings, machine, versions and seconds, and with those of its readings that the recipe's
+`measures` name. The first line of a file seals the rest with its SHA-256, which is compared whenever it is read. `load`
+finds the runs whose settings are the recipe's now; a field that a config has got since then counts as its default, so
+that a new option leaves old readings valid. A run that is marked `superseded` (with the reason) is kept and not loaded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+from winze.files import StoreError, write_atomically
+from winze.lab.recipe import Recipe
+from winze.lab.runs import store
+from winze.lab.runs.job import key_of, plain
+from winze.lab.runs.packing import first_difference, packed, unpacked
+from winze.readings import ROWS, Point, Readings, ReadingsError
+
+KIND, VERSION = "winze results", 3
+TOLD = ("key", "scale", "point", "seed", "device", "versions", "commit", "started", "seconds", "config")
+SINCE = ("threads", "flags", "source", "resumed", "notes")  # runs that were kept before these have none
+PATIENCE = 60.0  # seconds that one `keep` waits for another
+MACHINE = re.compile(r"(?<![\w.:/<+-])/(?:[\w.+-]+/)+[\w.+-]+|\b[A-Za-z]:\\\\")
+"""an absolute path in a text"""
+
+
+class ResultsError(ValueError):
+    """Readings that contradict those which are kept, or that cannot be kept."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run that is kept: its point and seed, where and how long it ran, its settings, and its readings.
+
+    Every member of an ensemble counts as a run with a seed of its own; `key` and `seconds` are those of all together.
+    """
+
+    key: str
+    scale: str
+    point: Point
+    seed: int
+    device: str
+    versions: Mapping[str, Any]
+    commit: str | None
+    started: str
+    seconds: float
+    config: Mapping[str, Any]
+    readings: Readings
+
+
+def add(folder: str | os.PathLike[str], recipe: Recipe, root: str | os.PathLike[str] = "results") -> bool:
+    """Keep the readings of a finished run; whether they are new.
+
+    The same run with the same readings is kept once; with others it raises, and says where they differ.
+    """
+    return bool(add_all([folder], recipe, root))
+
+
+def add_all(
+    folders: Iterable[str | os.PathLike[str]],
+    recipe: Recipe,
+    root: str | os.PathLike[str] = "results",
+    refuse: Callable[[str], None] | None = None,
+) -> list[Path]:
+    """Keep the readings of finished runs of one recipe, and return the folders of those that are new.
+
+    Each run is checked: the hashes in its `run.json`, its key against its settings, its readings against those that
+    are kept. `refuse` hears why a run is left out, and the others are kept; without it the first reason is raised and
+    nothing is. The file is read and written once, by one process at a time.
+    """
+    file, new = file_of(recipe, root), []
+    with _locked(Path(root)):
+        kept = _Known(recipe, file, _entries(file, recipe.name))
+        for path in map(Path, folders):
+            try:
+                if kept.add(_entry(path, recipe), path):
+                    new.append(path)
+            except (ResultsError, StoreError, ReadingsError) as error:
+                if refuse is None:
+                    raise
+                refuse(str(error))
+        if new:
+            write(file, recipe.name, kept.entries)
+    return new
+
+
+class _Known:
+    """The runs that a file keeps, by key and by what they read."""
+
+    def __init__(self, recipe: Recipe, file: Path, entries: list[dict[str, Any]]) -> None:
+        self.recipe, self.file, self.entries = recipe, file, entries
+        self._keys = {entry["key"]: entry for entry in entries if "superseded" not in entry}
+        self._readings = {_told_and_read(entry): entry for entry in entries}
+
+    def add(self, entry: dict[str, Any], folder: Path) -> bool:
+        """Take in one more; whether it is new."""
+        old = self._keys.get(entry["key"])
+        if old is not None:
+            where = first_difference(old, entry)
+            if where:
+                what = f"{Point(old['point'])}, seed {old['seed']} (run {old['key']}, on {old['device']})"
+                raise ResultsError(
+                    f"{folder}: {self.file} keeps other readings of {what}: {where}. Kept readings are never replaced"
+                )
+            return False
+        twin = self._readings.get(_told_and_read(entry))
+        if twin is not None and entry["rows"]:
+            raise ResultsError(
+                f"{folder}: {Point(entry['point'])}, seed {entry['seed']}, has the readings of seed {twin['seed']} "
+                f"(run {twin['key']}): one run under two seeds is not kept"
+            )
+        self.entries.append(entry)
+        self._keys[entry["key"]] = self._readings[_told_and_read(entry)] = entry
+        return True
+
+
+def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
+    """What is kept of a finished run, after checking that its files, key and settings belong together."""
+    told = store.check(folder)
+    absent = [name for name in (*TOLD, "sha256") if name not in told]
+    absent += [] if any(Path(name).name == ROWS for name in told.get("sha256", {})) else [ROWS]
+    if absent:
+        raise ResultsError(f"{folder} cannot be kept: its run.json does not say {', '.join(absent)}")
+    if told["recipe"] != recipe.name:
+        raise ResultsError(f"{folder} is a run of {told['recipe']}, not of {recipe.name}")
+    entry = {name: told[name] for name in (*TOLD, *SINCE) if name in told}
+    entry |= packed(store.readings(folder, told["seed"]), told["seed"], recipe.measures)
+    path = MACHINE.search(json.dumps({name: part for name, part in entry.items() if name != "arrays"}))
+    if path is not None:
+        raise ResultsError(f"{folder} cannot be kept: it names a path of this machine, {path[0]}")
+    return entry
+
+
+def _told_and_read(entry: Mapping[str, Any]) -> str:
+    """The settings and the readings of a run, without its seed."""
+    return json.dumps([entry["config"], entry["rows"]], sort_keys=True)
+
+
+@contextmanager
+def _locked(root: Path) -> Iterator[None]:
+    """One process at a time adds to a folder of results; the folder itself is what is locked."""
+    root.mkdir(parents=True, exist_ok=True)
+    handle = os.open(root, os.O_RDONLY)
+    try:
+        if not store.lock_within(handle, PATIENCE):
+            raise store.BusyError(f"{root} is being written by another process")
+        yield
+    finally:
+        os.close(handle)
+
+
+ByPoint = dict[str, dict[Point, dict[int, Kept]]]
+"""Kept runs by scale, point and seed."""
+
+
+def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
+    """The runs that are kept, by scale, point and seed; only those whose settings are the recipe's now.
+
+    Equal settings at two scales share their runs.
+    """
+    found: ByPoint = {}
+    kept = _all_kept(recipe, root)
+    for scale, point, config in _configs(recipe):
+        for one in kept:
+            if not same_settings(one.config, config):
+                continue
+            seeds = found.setdefault(scale, {}).setdefault(point, {})
+            if one.seed in seeds:
+                pair = f"{seeds[one.seed].key} and {one.key}"
+                raise ResultsError(f"{file_of(recipe, root)} keeps {point}, seed {one.seed}, twice: runs {pair}")
+            seeds[one.seed] = one
+    return found
+
+
+def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept]:
+    """The runs that are kept and whose settings the recipe no longer has at any scale."""
+    configs = [config for _, _, config in _configs(recipe)]
+    kept = {one.key: one for one in _all_kept(recipe, root)}.values()
+    return [one for one in kept if not any(same_settings(one.config, config) for config in configs)]
+
+
+def finished(
+    recipe: Recipe, root: str | os.PathLike[str] = "runs", refuse: Callable[[str], None] | None = None
+) -> dict[str, dict[Point, dict[int, Readings]]]:
+    """The readings of a recipe's finished runs in a folder of runs, by scale, point and seed.
+
+    `refuse` hears of damaged runs, which are left out; without it the first one raises.
+    """
+    done = {one.key: one for one in store.Runs(root).all() if one.status == "done" and one.recipe == recipe.name}
+    seeds = sorted({one.seed for one in done.values() if one.seed is not None})
+    found: dict[str, dict[Point, dict[int, Readings]]] = {}
+    for scale in recipe.scales:
+        for job in recipe.jobs(scale, seeds=seeds):
+            if job.key not in done:
+                continue
+            try:
+                store.check(done[job.key].folder)
+                read = store.readings(done[job.key].folder, job.seed)
+            except (StoreError, ReadingsError) as error:
+                if refuse is None:
+                    raise
+                refuse(str(error))
+                del done[job.key]
+                continue
+            found.setdefault(scale, {}).setdefault(job.point, {}).update(read)
+    return found
+
+
+def readings_of(runs: Mapping[Point, Mapping[int, Kept]]) -> dict[Point, dict[int, Readings]]:
+    """The readings alone, by point and seed, as claims are judged by."""
+    return {point: {seed: one.readings for seed, one in sorted(seeds.items())} for point, seeds in runs.items()}
+
+
+def _configs(recipe: Recipe) -> Iterator[tuple[str, Point, Any]]:
+    for scale in recipe.scales:
+        for point in recipe.grid(scale).points:
+            yield scale, point, recipe.config(scale, point)
+
+
+def file_of(recipe: Recipe, root: str | os.PathLike[str]) -> Path:
+    """Where a recipe's readings are kept."""
+    return Path(root) / f"{recipe.name}.json"
+
+
+def same_settings(told: Any, now: Any) -> bool:
+    """Whether settings as a run stored them are these; fields that came later are at their defaults."""
+    if is_dataclass(now) and not isinstance(now, type):
+        names = {field.name: field for field in fields(now)}
+        if not isinstance(told, Mapping) or told.get("type") != type(now).__qualname__:
+            return False
+        if told.keys() - names.keys() - {"type"}:
+            return False
+        return all(
+            same_settings(told[name], getattr(now, name)) if name in told else _is_default(field, getattr(now, name))
+            for name, field in names.items()
+        )
+    if isinstance(now, Mapping):
+        return (
+            isinstance(told, Mapping)
+            and told.keys() == now.keys()
+            and all(same_settings(told[key], now[key]) for key in now)
+        )
+    if isinstance(now, list | tuple):
+        return isinstance(told, list) and len(told) == len(now) and all(map(same_settings, told, now))
+    return bool(told == plain(now))
+
+
+def _is_default(field: Field[Any], value: Any) -> bool:
+    if field.default is not MISSING:
+        return bool(field.default == value)
+    return field.default_factory is not MISSING and bool(field.default_factory() == value)
+
+
+def _all_kept(recipe: Recipe, root: str | os.PathLike[str]) -> list[Kept]:
+    file = file_of(recipe, root)
+    entries = (entry for entry in _entries(file, recipe.name) if "superseded" not in entry)
+    return [one for entry in entries for one in _kept(entry, file)]
+
+
+def _kept(entry: dict[str, Any], file: Path) -> list[Kept]:
+    wrong = store.wrong_field(entry)
+    if wrong is not None:
+        raise ResultsError(f"{file}: {wrong} of run {entry['key']} is {entry[wrong]!r}")
+    try:
+        told = {name: entry[name] for name in TOLD} | {"point": Point(entry["point"])}
+        return [Kept(**told | {"seed": seed}, readings=one) for seed, one in unpacked(entry, entry["seed"]).items()]
+    except (LookupError, TypeError, ValueError, AttributeError, zlib.error) as error:
+        raise ResultsError(f"{file}: run {entry['key']} cannot be read: {error!r}") from error
+
+
+def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
+    """The runs of a file, after comparing its seal and every key."""
+    try:
+        body = file.read_bytes()
+    except FileNotFoundError:
+        return []
+    try:
+        told = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise ResultsError(f"{file} was cut short or is no JSON: {error}") from error
+    if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
+        raise ResultsError(f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones")
+    if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():
+        raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; take back the file as it was committed")
+    if told.get("recipe") != recipe:
+        raise ResultsError(f"{file} keeps runs of {told.get('recipe')!r}, not of {recipe}")
+    try:
+        entries: list[dict[str, Any]] = told["runs"]
+        for entry in entries:
+            if entry["key"] != key_of(recipe, entry["config"], entry["seed"]):
+                raise ResultsError(f"{file}: the key of run {entry['key']} is not that of its settings and seed")
+    except (KeyError, TypeError) as error:
+        raise ResultsError(f"{file} holds no runs as this winze keeps them: {error!r}") from error
+    return entries
+
+
+def write(file: Path, recipe: str, entries: list[dict[str, Any]]) -> None:
+    """Write a recipe's kept runs, sealed by the SHA-256 of all after the first line."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    ordered = sorted(entries, key=_order)
+    lines = ",\n".join(json.dumps(entry, separators=(",", ":"), allow_nan=False) for entry in ordered)
+    body = f"{lines}\n]}}\n".encode()
+    head = {"kind": KIND, "version": VERSION, "recipe": recipe, "sha256": hashlib.sha256(body).hexdigest()}
+    write_atomically(file, f'{json.dumps(head)[:-1]}, "runs": [\n'.encode() + body)
+
+
+def _order(entry: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (
+        entry["scale"],
+        json.dumps(entry["point"], sort_keys=True),
+        entry["seed"],
+        entry["key"],
+        str(entry["started"]),
+    )

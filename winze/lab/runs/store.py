@@ -1,0 +1,303 @@
+"""Runs on the disk: a folder each, named by the job's key; at most one process writes it."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+import socket
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal
+
+from winze.files import StoreError, remove_leftovers, sha256, write_atomically
+from winze.lab.runs.job import FORMAT, Job, key_of, plain
+from winze.readings import Point, Readings
+
+KIND = "winze run"
+RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetensors"
+KEY = re.compile(r"[0-9a-f]{16}")
+ASIDE, MEMBER = ".aside", "seed-"
+FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a member of its ensemble
+PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
+FIELDS: dict[str, tuple[type, ...]] = {
+    "recipe": (str,),
+    "scale": (str,),
+    "point": (dict,),
+    "seed": (int,),
+    "key": (str,),
+    "status": (str,),
+    "started": (str,),
+    "seconds": (int, float),
+    "threads": (int,),
+    "resumed": (int,),
+    "notes": (list,),
+    "versions": (dict,),
+    "flags": (dict,),
+    "device": (str,),
+    "source": (str,),
+    "launch": (str,),
+    "commit": (str, NoneType),
+    "error": (str, NoneType),
+    "sha256": (dict,),
+}
+"""what a field of `run.json` may hold, where it is there"""
+
+Status = Literal["done", "failed", "running", "unfinished", "unreadable"]
+
+
+class BusyError(StoreError):
+    """A run that another process is writing."""
+
+
+JOB = ("kind", "version", "recipe", "scale", "point", "seed", "key", "config")
+"""what `run.json` says of the job"""
+
+
+@dataclass
+class Run:
+    """A run that this process may write: its folder, and what `run.json` says of it."""
+
+    folder: Path
+    told: dict[str, Any]
+
+    def tell(self, **facts: Any) -> None:
+        """Put facts into `run.json`."""
+        self.told |= facts
+        write_atomically(self.folder / RUN, sealed(self.told))
+
+    def set_aside(self) -> Path:
+        """Move the run as it is to `.aside`, and go on with an empty folder and nothing but the job."""
+        aside = self.folder.parent / ASIDE
+        aside.mkdir(exist_ok=True)
+        number = next(n for n in count(1) if not (aside / f"{self.folder.name}-{n}").exists())
+        target = aside / f"{self.folder.name}-{number}"
+        self.folder.rename(target)
+        self.folder.mkdir()
+        self.told = {name: self.told[name] for name in JOB} | {"status": "new"}
+        return target
+
+
+NOWHERE = Point()
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What can be said of a run from outside; `error` says why it failed or cannot be read."""
+
+    folder: Path
+    key: str
+    status: Status
+    recipe: str = "?"
+    scale: str = "?"
+    point: Point = NOWHERE
+    seed: int | None = None
+    seconds: float | None = None
+    started: str = "?"
+    error: str | None = None
+    commit: str | None = None
+    note: str = ""
+
+
+class Runs:
+    """A folder of runs.
+
+    `root/<key>/` holds one run, `root/.locks/<key>` its lock, which the system lets go of when its holder dies.
+    """
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+
+    def folder(self, job: Job) -> Path:
+        """Where a job's run is, or will be."""
+        return self.root / job.key
+
+    @contextmanager
+    def open(self, job: Job) -> Iterator[Run]:
+        """The run of a job, to be written by this process alone: begun if there is none, else as it was left."""
+        folder = self.folder(job)
+        with self._locked(job.key):
+            folder.mkdir(parents=True, exist_ok=True)
+            told = read(folder)
+            if told is None:
+                told = {
+                    "kind": KIND,
+                    "version": FORMAT,
+                    "recipe": job.recipe,
+                    "scale": job.scale,
+                    "point": dict(job.point),
+                }
+                told |= {"seed": job.seed, "key": job.key, "config": plain(job.config), "status": "new"}
+            elif told.get("config") != plain(job.config) or told.get("seed") != job.seed:
+                raise StoreError(f"{folder / RUN} tells of another job than {job}: it was changed; remove the folder")
+            remove_leftovers(folder)
+            yield Run(folder, told)
+
+    def is_done(self, job: Job) -> bool:
+        """Whether a job's run is finished; a folder of another format raises."""
+        told = read(self.folder(job))
+        return told is not None and told.get("status") == "done"
+
+    def all(self) -> list[Facts]:
+        """Every run, the youngest last; one that cannot be read is listed as such."""
+        return sorted(map(self._facts, self._folders()), key=lambda facts: (facts.started, facts.key))
+
+    def find(self, start: str) -> Facts:
+        """The one run whose key starts so."""
+        matches = [folder for folder in self._folders() if folder.name.startswith(start)]
+        if len(matches) == 1:
+            return self._facts(matches[0])
+        if not matches:
+            raise StoreError(f"there is no run {start!r} in {self.root}; `winze runs` lists them")
+        raise StoreError(f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more of the key")
+
+    def remove(self, key: str) -> None:
+        """Remove a run that nobody is writing; it is gone at once or not at all."""
+        with self._locked(key):
+            doomed = self.root / f".{key}.removed"
+            shutil.rmtree(doomed, ignore_errors=True)
+            (self.root / key).rename(doomed)
+            shutil.rmtree(doomed)
+
+    def is_busy(self, key: str) -> bool:
+        """Whether a process is writing the run now."""
+        try:
+            handle = os.open(self.root / LOCKS / key, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(handle)
+        return False
+
+    def _folders(self) -> list[Path]:
+        if not self.root.is_dir():
+            return []
+        return [path for path in self.root.iterdir() if KEY.fullmatch(path.name) and path.is_dir()]
+
+    def _facts(self, folder: Path) -> Facts:
+        try:
+            told = read(folder)
+        except StoreError as error:
+            return Facts(folder, folder.name, "unreadable", error=str(error))
+        if told is None:  # killed before its first word
+            return Facts(folder, folder.name, "running" if self.is_busy(folder.name) else "unfinished")
+        status: Status = "running" if self.is_busy(folder.name) else "unfinished"
+        if told.get("status") in ("done", "failed"):
+            status = told["status"]
+        names = ("recipe", "scale", "point", "seed", "seconds", "started", "error", "commit")
+        found = {name: told[name] for name in names if name in told} | {"point": Point(told.get("point", {}))}
+        return Facts(folder, folder.name, status, **found, note="; ".join(map(str, told.get("notes", []))))
+
+    @contextmanager
+    def _locked(self, key: str) -> Iterator[None]:
+        locks = self.root / LOCKS
+        locks.mkdir(parents=True, exist_ok=True)
+        handle = os.open(locks / key, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            if not lock_within(handle, PATIENCE):
+                who = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
+                raise BusyError(f"{self.root / key} is being written by {who}")
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
+            yield
+        finally:
+            os.close(handle)
+
+
+def lock_within(handle: int, seconds: float) -> bool:
+    """Lock an open file for this process alone, unless another holds it for so long; closing it lets go."""
+    give_up = time.monotonic() + seconds
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() > give_up:
+                return False
+            time.sleep(0.025)
+
+
+def read(folder: Path) -> dict[str, Any] | None:
+    """What `run.json` says; None where there is none."""
+    path = folder / RUN
+    try:
+        told = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {folder}") from error
+    if not isinstance(told, dict) or told.get("kind") != KIND:
+        raise StoreError(f"{path} was not written by winze: it is no {KIND}")
+    version = told.get("version")
+    if version != FORMAT:
+        newer = isinstance(version, int) and version > FORMAT
+        what = "update winze to read it" if newer else "read it with winze 0.1, which wrote it, or remove it"
+        raise StoreError(f"{folder} is a run of format {version} and this winze reads format {FORMAT}: {what}")
+    wrong = wrong_field(told)
+    if wrong is not None:
+        raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
+    seal = told.pop("seal", None)
+    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of before either have neither
+        raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
+    return told
+
+
+def wrong_field(told: Mapping[str, Any]) -> str | None:
+    """The first field of a run that holds something of another type than it should."""
+    for name, kinds in FIELDS.items():
+        if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
+            return name
+    return None
+
+
+def readings(folder: Path, seed: int) -> dict[int, Readings]:
+    """What a finished run read, by seed: its own, or those of the members of an ensemble, which have own folders."""
+    members = {int(path.name.removeprefix(MEMBER)): path for path in folder.glob(f"{MEMBER}*") if path.is_dir()}
+    return {number: Readings.load(path) for number, path in sorted((members or {seed: folder}).items())}
+
+
+def sealed(told: dict[str, Any]) -> bytes:
+    """The body of a `run.json`, with a hash of all that it says."""
+    return (json.dumps(told | {"seal": _seal(told)}, indent=1) + "\n").encode()
+
+
+def _seal(told: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def check(folder: Path) -> dict[str, Any]:
+    """What `run.json` says of a finished run, after comparing its key and the SHA-256 of every file that it names.
+
+    The key, which is the folder's name, must be that of the settings and the seed. Only weights may be absent: a run
+    from another machine can come back without them, and no reading needs them.
+    """
+    told = read(folder)
+    if told is None or told.get("status") != "done":
+        raise StoreError(f"{folder} is no finished run")
+    absent = [name for name in JOB if name not in told]
+    if absent or not key_of(told["recipe"], told["config"], told["seed"]) == told["key"] == folder.name:
+        why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
+        raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
+    for name, digest in told.get("sha256", {}).items():
+        path = folder / name
+        if not FILE.fullmatch(name) or not isinstance(digest, str):  # a name from a file is no path
+            raise StoreError(f"{folder / RUN} was changed: {name!r} is no file of a run; remove {folder}")
+        if not path.is_file():
+            if path.suffix == WEIGHTS:
+                continue
+            raise StoreError(f"{path} is missing: remove {folder} and run it again")
+        if sha256(path) != digest:
+            raise StoreError(f"{path} was changed after the run, its SHA-256 differs: remove {folder} and run it again")
+    return told

@@ -1,0 +1,160 @@
+"""Sweeps: many jobs one after the other, in a process pool, or on a Ray cluster."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+
+from winze.lab.runs.job import Job
+from winze.lab.runs.perform import Workable, perform
+from winze.lab.runs.store import BusyError, Runs
+from winze.lab.workers.display import Display
+from winze.lab.workers.mps import mps
+from winze.lab.workers.processes import Processes
+from winze.lab.workers.ray import OnRay
+from winze.lab.workers.workers import Here, Workers
+from winze.train import Hardware, StoreError
+from winze.train.hardware import check_hardware
+from winze.train.progress import tell
+
+Where = Literal["here", "processes", "ray"]
+PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run
+GPU = ("cuda", "gpu")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a job ended: the folder of its run, and what went wrong."""
+
+    job: Job
+    folder: Path
+    error: Exception | None = None
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job as it is sent to a worker."""
+
+    job: Job
+    root: Path
+    hardware: Hardware
+    recipe: Workable | None
+    patience: float
+
+
+def sweep(
+    jobs: Sequence[Job],
+    root: str | os.PathLike[str],
+    *,
+    jobs_at_once: int = 1,
+    on: Where = "here",
+    hardware: Hardware | None = None,
+    progress: bool | None = None,
+    recipe: Workable | None = None,
+) -> list[Outcome]:
+    """Do all jobs; those that are done already are left as they are, those that were killed go on.
+
+    `jobs_at_once`: so many processes, or so many on each GPU or machine of a Ray cluster. A job that fails does not
+    stop the others; a worker that dies costs another try. Jobs of equal content are one run. `recipe` None: the ones
+    that the jobs name.
+    """
+    hardware = Hardware() if hardware is None else hardware
+    _check(on, jobs_at_once, hardware)
+    runs = Runs(Path(root).absolute())
+    errors: dict[str, Exception | None] = {}
+    todo = [job for job in {job.key: job for job in jobs}.values() if _is_to_do(runs, job, errors)]
+    with (
+        Display([str(job) for job in todo], progress) as display,
+        workers_for(on, jobs_at_once, hardware, todo) as workers,
+    ):
+        shared, patience = _shared(hardware, workers), PATIENCE if on == "ray" else 0.0
+        tasks = [Task(job, runs.root, shared, recipe, patience) for job in todo]
+        for done in workers.run(_perform, tasks, display.hear if display.shown else None):
+            if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
+                raise done.error
+            job = todo[done.index]
+            errors[job.key] = done.error or _absent(runs, job)
+            display.end(done.index, errors[job.key])
+    return [Outcome(job, runs.folder(job), errors.get(job.key)) for job in jobs]
+
+
+@contextmanager
+def workers_for(on: Where, jobs_at_once: int, hardware: Hardware, todo: Sequence[object]) -> Iterator[Workers]:
+    """Those who do the jobs, no more than there are; none are called where there is nothing to do."""
+    if on == "here" or not todo:
+        yield Here()
+    elif on == "ray":
+        gpu = {"cpu": False, "auto": None}.get(hardware.accelerator, True)
+        with OnRay(jobs_at_once, gpu) as cluster:
+            yield cluster
+    else:
+        size = min(jobs_at_once, len(todo))
+        gpus = _gpus() if hardware.accelerator in ("auto", *GPU) else []
+        with mps(bool(gpus) and size > len(gpus)) as service:
+            seen = [service | {"CUDA_VISIBLE_DEVICES": gpu} for gpu in gpus] if len(gpus) > 1 else [service]
+            with Processes(size, hardware.threads, seen) as processes:
+                yield processes
+
+
+def _perform(task: Task) -> None:
+    """What a worker does with a job."""
+    tell("begun")
+    give_up = time.monotonic() + task.patience
+    while True:
+        try:
+            perform(task.job, Runs(task.root), hardware=task.hardware, progress=False, recipe=task.recipe)
+            return
+        except BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(0.5)
+
+
+def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
+    if on not in ("here", "processes", "ray"):
+        raise ValueError(f'on is "here", "processes" or "ray", not {on!r}')
+    if jobs_at_once < 1:
+        raise ValueError(f"jobs at once must be at least 1, got {jobs_at_once}")
+    if on != "here" and _world() > 1:
+        raise ValueError("torchrun shares each run among its processes: leave --jobs and --on out")
+    check_hardware(replace(hardware, accelerator="auto") if on == "ray" else hardware)
+
+
+def _shared(hardware: Hardware, workers: Workers) -> Hardware:
+    """The hardware of one job: its share of the threads."""
+    threads = getattr(workers, "threads", None)
+    return hardware if hardware.threads is not None or threads is None else replace(hardware, threads=threads)
+
+
+def _is_to_do(runs: Runs, job: Job, errors: dict[str, Exception | None]) -> bool:
+    """Whether a job has to be done; a run that cannot be read is its error and does not stop the others."""
+    try:
+        return not runs.is_done(job)
+    except StoreError as error:
+        errors[job.key] = error
+        return False
+
+
+def _absent(runs: Runs, job: Job) -> Exception | None:
+    if runs.is_done(job):
+        return None
+    where = runs.folder(job)
+    return StoreError(f"it was done, but {where} is not here: all machines must see one disk, name it with --out")
+
+
+def _gpus() -> list[str]:
+    """The GPUs that this process sees, by the names that it sees them under."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    count = torch.cuda.device_count()
+    return named.split(",")[:count] if named else [str(i) for i in range(count)]
+
+
+def _world() -> int:
+    return int(os.environ.get("WORLD_SIZE", "1"))

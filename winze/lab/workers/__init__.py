@@ -1,0 +1,1 @@
+"""Workers: this process, a process pool, or a Ray cluster."""
