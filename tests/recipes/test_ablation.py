@@ -1,51 +1,55 @@
-"""The ablations of ResidualDroppath: one change an arm, and as many steps in every one."""
+"""The ablations of ResidualDroppath: one thing is varied at a time, and what is compared is of one length."""
 
 import pytest
 
-from winze.recipes.residual_droppath.ablation import PANELS, recipe
+from winze.lab import recipe
+from winze.recipes.residual_droppath.ablation import OURS, REST
 
+ABLATION = recipe("residual_droppath/ablation")
 SAMPLES = {"digits": 1347, "cifar10": 50_000}
 
 
 def steps(config) -> int:
-    samples = SAMPLES[config.data] if config.per_class is None else 10 * config.per_class
-    return config.training.epochs * (samples // config.training.batch)
+    data, training = config.data, config.training
+    samples = SAMPLES[data.name] if data.per_class is None else 10 * data.per_class
+    return training.length.count * (samples // training.batch)
 
 
 @pytest.mark.parametrize("scale", ["cpu", "gpu", "paper"])
-def test_arms_with_fewer_images_take_as_many_steps(scale):
-    whole = steps(recipe.config(scale, "standard"))
-    for arm in recipe.arms_at(scale):
-        assert steps(recipe.config(scale, arm)) == pytest.approx(whole, rel=0.1), arm
+def test_all_points_take_as_many_steps_but_for_those_that_see_as_many_images(scale):
+    configs = {point: ABLATION.config(scale, point) for point in ABLATION.grid(scale).points}
+    whole = steps(next(one for point, one in configs.items() if point["algorithm"] == "standard"))
+    for point, config in configs.items():
+        times = 2 if point["batch"] == "same_long" else 1
+        assert steps(config) == pytest.approx(times * whole, rel=0.1), point
+        assert config.training.repeat == (1 if point["batch"] == "new" else 2)
 
 
-def test_each_arm_changes_what_its_name_says():
-    base = recipe.config("gpu", "ours")
-    assert (base.rule.rate, base.rule.frozen, base.rule.mask, base.every) == (0.1, "output", "sample", 1)
-    assert recipe.config("gpu", "rate_30").rule.rate == 0.3
-    assert recipe.config("gpu", "stages_20").every == 20
-    assert recipe.config("gpu", "same_batch").training.repeat == 2
-    assert recipe.config("gpu", "tenth_ours").per_class == 500
-    assert recipe.config("gpu", "hundredth_ours").per_class == 50
-    assert recipe.config("gpu", "standard").rule is None
+@pytest.mark.parametrize("scale", ["cpu", "gpu", "paper"])
+def test_one_thing_is_varied_at_a_time(scale):
+    for point in ABLATION.grid(scale).points:
+        varied = [axis for axis, label in REST.items() if point[axis] != label]
+        assert len(varied) <= 1
+        if point["algorithm"] not in OURS:
+            assert varied in ([], ["images"], ["network"])
+
+
+def test_a_value_of_an_axis_is_the_setting_of_that_name():
+    for point in ABLATION.grid("gpu").points:
+        config = ABLATION.config("gpu", point)
+        assert config.network.every == point["stage"]
+        assert (config.network.rule is None) == (point["algorithm"] == "standard")
+        if config.network.rule is not None:
+            assert config.network.rule.rate == point["rate"]
+        assert (config.data.per_class or 5000) == 5000 * point["images"]
 
 
 def test_the_vit_runs_a_fixed_number_of_rows():
-    for arm in ("vit_droppath", "vit_ours"):
-        rule = recipe.config("gpu", arm).rule
-        assert (rule.draw, rule.compute) == ("count", "rows")
-
-
-def test_the_figure_shows_every_arm():
-    assert {arm for panel in PANELS for line in panel.lines.values() for arm in line.values()} == set(recipe.arms)
-
-
-def test_what_the_paper_does_not_say_is_told_as_open():
-    assert all(claim.paper for claim in recipe.claims)
-    gains = recipe.claims[0].check
-    assert dict(zip(gains.arms, gains.weights, strict=True)) == {
-        "ours": 1,
-        "standard": -1,
-        "tenth_ours": -1,
-        "tenth_standard": 1,
+    rules = {
+        point["algorithm"]: ABLATION.config("gpu", point).network.rule
+        for point in ABLATION.grid("gpu").points
+        if point["network"] == "vit"
     }
+    assert rules.pop("standard") is None
+    assert {(rule.draw, rule.compute) for rule in rules.values()} == {("count", "rows")}
+    assert len(rules) == 2

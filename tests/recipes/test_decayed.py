@@ -1,31 +1,29 @@
-"""Decayed shortcuts under supervision: depth by the third stage, looks at the last features, sweeps and claims."""
+"""Decayed shortcuts under supervision: what is watched and read, and verdicts on readings whose answer is known."""
 
-import math
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from winze.lab.bench import Bench
-from winze.networks import NetworkError
-from winze.readings import Readings
-from winze.recipes.decayed.supervised import ALPHAS, BLOCKS, SWEEPS, SWEPT, arm, recipe, slope, third_stage_slope
-from winze.recipes.decayed.watched import RANK, work
-from winze.report.scans import UnreadError
-from winze.shape import DecayedIdentity
+from winze.lab import Bench, learn_and_read, recipe
+from winze.readings import Point, Readings
+from winze.recipes.decayed.supervised import RANK, slope
+
+DECAYED = recipe("decayed/supervised")
+PLAIN, FADED, DEEP = Point(blocks=8, alpha=1.0), Point(blocks=8, alpha=0.4), Point(blocks=16, alpha=0.4)
 
 
 def done(folder, config) -> Readings:
     bench = Bench(folder)
-    work(config, bench)
+    learn_and_read(config, bench)
     return bench.readings
 
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
-    """Readings of the smallest runs by arm, and of a network that was never rewired."""
-    configs = {name: recipe.config("smoke", name) for name in (arm(8, 1.0), arm(8, 0.4), arm(16, 0.4))}
-    configs["untouched"] = replace(configs[arm(8, 1.0)], rule=None)
+    """Readings of the smallest runs by point, and of a network that was never rewired."""
+    configs = {point: DECAYED.config("smoke", point) for point in (PLAIN, FADED, DEEP)}
+    configs["untouched"] = replace(configs[PLAIN], network=replace(configs[PLAIN].network, rule=None))
     return {name: done(tmp_path_factory.mktemp("run"), config) for name, config in configs.items()}
 
 
@@ -34,63 +32,38 @@ def looks(readings: Readings) -> dict[int, float]:
 
 
 def test_the_third_stage_makes_up_the_number_of_blocks(read):
-    assert len(read[arm(8, 0.4)].curve("effective_rank")) == 8
-    assert len(read[arm(16, 0.4)].curve("effective_rank")) == 16
-    names = [row.place for row in read[arm(16, 0.4)].rows if row.measure == "effective_rank"]
+    assert len(read[FADED].curve("effective_rank")) == 8
+    names = [row.place for row in read[DEEP].rows if row.measure == "effective_rank"]
     assert sum(name.startswith("stages.2.") for name in names) == 10
+    assert len(names) == 16
 
 
-def test_last_features_are_looked_at_before_training_and_after_every_epoch(read):
-    seen = looks(read[arm(8, 0.4)])
-    assert list(seen) == [0, 2, 4]  # two steps an epoch
-    assert seen[4] == pytest.approx(read[arm(8, 0.4)].curve("effective_rank")[-1], abs=1e-4)
+def test_last_features_are_read_before_training_and_after_every_epoch(read):
+    seen = looks(read[FADED])
+    assert list(seen) == [0, 2, 4]  # two steps per epoch
+    assert seen[4] == pytest.approx(read[FADED].curve("effective_rank")[-1], abs=1e-4)
     assert seen[0] != pytest.approx(seen[4], abs=1e-3)
 
 
 def test_an_alpha_min_of_one_is_the_plain_network(read):
-    plain, untouched, decayed = (read[name] for name in (arm(8, 1.0), "untouched", arm(8, 0.4)))
-    assert looks(plain) == looks(untouched)
-    assert plain.curve("probe").tolist() == untouched.curve("probe").tolist()
-    assert looks(plain) != looks(decayed)
+    assert looks(read[PLAIN]) == looks(read["untouched"])
+    assert read[PLAIN].curve("probe").tolist() == read["untouched"].curve("probe").tolist()
+    assert looks(read[PLAIN]) != looks(read[FADED])
 
 
-def test_every_quantity_can_be_read(read):
-    for name, quantity in recipe.quantities.items():
-        assert math.isfinite(quantity(read[arm(16, 0.4)])), name
-
-
-def test_alpha_min_outside_zero_and_one_is_refused():
-    for alpha in (-0.1, 1.1, math.nan):
-        with pytest.raises(ValueError, match=r"alpha_min must lie in \[0, 1\], got"):
-            replace(recipe.config("smoke", arm(8, 1.0)), rule=DecayedIdentity(alpha_min=alpha))
-
-
-def test_a_network_without_a_third_stage_is_refused(tmp_path):
-    with pytest.raises(NetworkError, match="stage3"):
-        work(replace(recipe.config("smoke", arm(8, 1.0)), blocks=6), Bench(tmp_path))
-
-
-@pytest.mark.parametrize("scale", recipe.scales)
-def test_arms_differ_in_blocks_and_alpha_min_alone(scale):
-    configs = {name: recipe.config(scale, name) for name in recipe.arms_at(scale)}
-    blocks, alphas, _ = SWEEPS[scale]
-    assert {(one.blocks, one.rule.alpha_min) for one in configs.values()} == {(b, a) for b in blocks for a in alphas}
-    bare = [replace(one, blocks=8, rule=None) for one in configs.values()]
+@pytest.mark.parametrize("scale", DECAYED.scales)
+def test_points_differ_in_blocks_and_alpha_min_alone(scale):
+    bare = []
+    for point in DECAYED.grid(scale).points:
+        config = DECAYED.config(scale, point)
+        assert (config.network.options["blocks"], config.network.rule.alpha_min) == (point["blocks"], point["alpha"])
+        options = {**config.network.options, "blocks": 8}
+        bare.append(replace(config, network=replace(config.network, options=options, rule=None)))
     assert all(one == bare[0] for one in bare)
 
 
-def test_the_papers_scale_has_the_whole_sweep():
-    assert SWEEPS["paper"][:2] == ((8, 10, 12, 14, 16), (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2))
-    assert recipe.config("paper", arm(8, 1.0)).training.epochs == 200
-    told = {claim.paper: claim.check.region for claim in recipe.claims if "is right on" in claim.text}
-    assert {paper: (round(one.low, 3), round(one.high, 3)) for paper, one in told.items()} == {
-        "93.6 %": (0.931, 0.941),
-        "94.4 %": (0.939, 0.949),
-    }
-
-
 def told(rank: float, accuracy: float) -> Readings:
-    """A run of eight blocks with these numbers."""
+    """A run of eight blocks with these numbers at the end."""
     made = Readings(conventions={"data": "d"})
     for index, value in enumerate(np.linspace(rank + 1, rank, 8)):
         made.add("effective_rank", value, place=f"p{index}", index=index, total=8, data="d", split="test")
@@ -99,62 +72,47 @@ def told(rank: float, accuracy: float) -> Readings:
     return made
 
 
-@pytest.mark.parametrize("scale", SWEPT)
-def test_a_rank_that_follows_alpha_min_is_borne_out_and_a_loss_of_accuracy_is_not(scale):
+@pytest.mark.parametrize("scale", ["gpu", "paper"])
+def test_a_rank_that_follows_alpha_min_is_supported_and_a_loss_of_accuracy_contradicts(scale):
     runs = {
-        name: {
-            seed: told(one.rule.alpha_min + seed / 100 - one.blocks / 100, one.rule.alpha_min + seed / 1000)
+        point: {
+            seed: told(point["alpha"] + seed / 100 - point["blocks"] / 100, point["alpha"] + seed / 1000)
             for seed in range(3)
         }
-        for name in recipe.arms_at(scale)
-        for one in [recipe.config(scale, name)]
+        for point in DECAYED.grid(scale).points
     }
-    words = {claim.text: said.word for claim, said in recipe.verdicts(scale, runs)}
-    ranked = [text for text in words if "lowers the effective rank" in text or "is below that with" in text]
-    ranked += [text for text in words if "end at a lower rank" in text]
-    assert len(ranked) > 5
-    assert {words[text] for text in ranked} == {"borne out"}
-    costs = [text for text in words if "points of accuracy" in text]
-    assert len(costs) == 2 * (len(SWEEPS[scale][1]) - 1)
-    assert {words[text] for text in costs} == {"not borne out"}
+    found = {judged.statement.text: [told.word for _, told in judged.cells] for judged in DECAYED.verdicts(scale, runs)}
+    for text in (
+        "a smaller alpha_min lowers the effective rank of the final features",
+        "deeper networks end at a lower",
+    ):
+        [cells] = (cells for name, cells in found.items() if name.startswith(text) and "averaged" not in name)
+        assert set(cells) == {"supported"}, text
+    [costs] = (cells for name, cells in found.items() if "do not reduce accuracy" in name)
+    assert set(costs) == {"contradicted"}
+    assert len(costs) == len(runs) - len({point["blocks"] for point in runs})  # each against alpha_min 1
 
 
 def test_a_slope_over_depth_is_that_from_the_first_to_the_last_block():
     assert slope(np.array([4.0, 3.0, 2.0])) == pytest.approx(-2)
     assert slope(np.linspace(1, 2, 16)) == pytest.approx(1)
-    assert third_stage_slope(np.array([9.0, 9, 9, 9, 5, 4, 3, 9, 9])) == pytest.approx(-2)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_figures_have_a_panel_a_depth_and_a_line_an_alpha_min(read, theme):
-    arms = {name: [one] for name, one in read.items() if name != "untouched"}
-    for title in ("Effective rank over depth", "Effective rank over training", "Other data over depth"):
-        drawn = recipe.figures[title](arms, theme)
-        assert [axes.get_title(loc="left") for axes in drawn.axes] == ["8 blocks", "16 blocks"]
-        assert [line.get_label() for line in drawn.axes[0].get_lines()] == ["α_min = 1", "α_min = 0.4"]
-    assert recipe.figures["Effective rank over training"](arms, theme).axes[0].get_lines()[0].get_xdata().tolist() == [
-        0,
-        1,
-        2,
-    ]
-    with pytest.raises(UnreadError):
-        recipe.figures["Effective rank by the number of blocks"]({}, theme)
-
-
-def test_the_whole_sweep_can_be_drawn():
-    arms = {arm(count, alpha): [told(alpha - count / 100, 0.9)] for count in BLOCKS for alpha in ALPHAS}
-    drawn = recipe.figures["Effective rank by the number of blocks"](arms, "light").axes[0]
-    means = [line for line in drawn.get_lines() if line.get_label().startswith("α")]
-    assert [line.get_label() for line in means] == [f"α_min = {alpha:g}" for alpha in ALPHAS]
-    assert means[0].get_ydata().tolist() == pytest.approx([0.92, 0.90, 0.88, 0.86, 0.84])
-    assert len({line.get_color() for line in means}) == len(ALPHAS)
+def test_training_is_drawn_in_epochs(read):
+    runs = {point: [one] for point, one in read.items() if point != "untouched"}
+    [drawing] = (one for one in DECAYED.figures if "over training" in one.title)
+    first = drawing.draw(runs, "light").axes[0]
+    assert [line.get_xdata().tolist() for line in first.get_lines()] == [[0, 1, 2], [0, 1, 2]]
+    assert first.get_lines()[1].get_ydata().tolist() == list(looks(read[FADED]).values())
 
 
 def test_the_path_of_the_gpu_scale_runs_on_a_small_network(tmp_path):
-    config = recipe.config("gpu", arm(8, 0.6))
+    config, small = DECAYED.config("gpu", Point(blocks=8, alpha=0.6)), DECAYED.config("smoke", FADED)
     assert (config.training.precision, config.training.channels_last) == ("bf16-mixed", True)
-    small = {"network": "winze/resnet18x0.0625", "data": "digits[0-4]", "ood": ("digits[5-9]",), "size": 8}
-    training = replace(config.training, epochs=2, batch=16, evaluate_every=1)
-    found = done(tmp_path, replace(config, **small, limit=40, training=training))
+    training = replace(config.training, length=small.training.length, batch=16, augment=())
+    network = replace(config.network, name=small.network.name)
+    data = replace(small.data, limit=40)
+    study = replace(config, network=network, data=data, reading=small.reading, training=training)
+    found = done(tmp_path, study)
     assert len(found.curve("probe", data="digits[5-9]")) == 8
     assert len(looks(found)) == 3

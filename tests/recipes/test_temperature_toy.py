@@ -8,11 +8,14 @@ import torch.nn.functional as F
 
 from winze import Temperature
 from winze.lab.bench import Bench
-from winze.recipes.temperature.laws import LAWS, Found
-from winze.recipes.temperature.linear import Toy, accuracy, gradient, noisy_accuracy, train
+from winze.readings import Point
+from winze.recipes.temperature import propositions
+from winze.recipes.temperature._laws import LAWS, ROUNDING
+from winze.recipes.temperature._toy import Toy, accuracy, gradient, noisy_accuracy, train, work
 from winze.recipes.temperature.softmax_rank import RankOne
+from winze.recipes.temperature.softmax_rank import recipe as recipe_of_ranks
 from winze.recipes.temperature.softmax_rank import work as read_ranks
-from winze.recipes.temperature.toy import recipe, work
+from winze.recipes.temperature.toy import recipe
 from winze.train.seeds import generator
 
 SMALL = Toy(iterations=100, members=3, draws=50)
@@ -93,19 +96,35 @@ def test_the_same_seed_gives_the_same_readings_and_another_seed_others(tmp_path)
 
 
 def test_the_papers_setting_has_its_depth_and_classes():
-    config = recipe.config("paper", "ce")
-    assert (config.classes, config.layers) == (5, 3)
-    assert recipe.config("cpu", "dynamic").loss == "dynamic"
+    config = recipe.config("paper", Point(loss="ce", start=0.05))
+    assert (config.classes, config.layers, config.scale) == (5, 3, 0.05)
+    assert recipe.config("cpu", Point(loss="dynamic", start=0.05)).loss == "dynamic"
+
+
+def test_cross_entropy_alone_starts_from_larger_weights_too():
+    larger = [point for point in recipe.grid("cpu").points if point["start"] == 0.1]
+    assert larger == [Point(loss="ce", start=0.1)]
+    assert recipe.config("cpu", larger[0]).scale == 0.1
 
 
 @pytest.mark.parametrize("law", LAWS)
 def test_every_proposition_holds_on_other_cases_than_the_recipes(law):
-    assert LAWS[law](60, torch.Generator().manual_seed(77)).holds
+    slack, x, curves = LAWS[law](60, torch.Generator().manual_seed(77))
+    assert slack >= -ROUNDING
+    assert all(len(curve) == len(x) for curve in curves.values())
 
 
-def test_a_broken_law_would_be_told():
-    assert not Found(-1e-6, torch.zeros(1)).holds
-    assert Found(-1e-12, torch.zeros(1)).holds
+@pytest.mark.parametrize(("slack", "holds"), [(-1e-6, 0.0), (-1e-12, 1.0), (0.1, 1.0)])
+def test_a_law_holds_where_no_case_breaks_it_by_more_than_rounding(slack, holds, tmp_path, monkeypatch):
+    monkeypatch.setitem(propositions.LAWS, "P1", lambda cases, draw: (slack, torch.zeros(1), {}))
+    bench = Bench(tmp_path)
+    propositions.work(propositions.Trial(cases=1), bench)
+    assert [row.value for row in bench.readings.rows] == [holds]
+
+
+def test_exact_recipes_are_judged_at_one_scale_only():
+    for one in (recipe, propositions.recipe, recipe_of_ranks):
+        assert {statement.scales for statement in (*one.claims, *one.questions)} == {("paper",)}
 
 
 def test_ranks_of_a_softmax_peak_between_both_ends(tmp_path):

@@ -1,43 +1,43 @@
-"""Networks at a temperature: one start for all, the best rate, divergence as a reading, looks, kappa."""
+"""Networks at a temperature: one start for all, the best learning rate, divergence as a reading, kappa and rho."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-import torch
-from torch import nn
 
-from winze.data import Dataset
 from winze.lab.bench import Bench
-from winze.lab.quantities import hidden
-from winze.networks import build
-from winze.readings import Readings, ReadingsError
-from winze.recipes.temperature import heated
-from winze.recipes.temperature.heated import best_factor, work
-from winze.recipes.temperature.looks import Looks
-from winze.recipes.temperature.quantities import QUANTITIES, Kappa, added_late, late_over_early
-from winze.recipes.temperature.settings import TEMPERATURES, arms_of
-from winze.recipes.temperature.training import TABLE, recipe
-from winze.train import DivergedError, Hardware
-from winze.train.fit import History
+from winze.lab.claims.quantities import hidden
+from winze.lab.config import replaced
+from winze.observe.layer_alignment import AlignmentWatch
+from winze.readings import Point, Readings, ReadingsError
+from winze.recipes.temperature import _work, factors, schedule
+from winze.recipes.temperature._quantities import QUANTITIES, Kappa, added_late, late_over_early
+from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells
+from winze.recipes.temperature._work import best_factor, work
+from winze.recipes.temperature.training import recipe
+from winze.train import SGD, DivergedError, Epochs, Hardware, History
 
-SMOKE = recipe.config("smoke", "mlp8_t10")
-DATA = Dataset("none", torch.zeros(2, 1), torch.arange(2), torch.zeros(2, 1), torch.arange(2), ("a", "b"), "nowhere")
+TEMPERATURES = (1, 10, 100, 1000)
 
 
-def quick(arm: str, **changes):
-    config = recipe.config("smoke", arm)
-    return replace(config, factors=(1.0,), training=replace(config.training, epochs=1), **changes)
+def at(temperature: int | str, network: str = "mlp8") -> Point:
+    return Point(network=network, temperature=temperature)
+
+
+SMOKE = recipe.config("smoke", at(10))
+
+
+def quick(temperature: int, **changes):
+    return replaced(recipe.config("smoke", at(temperature)), {"training.length": Epochs(1), **changes})
 
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory):
     """Readings of two temperatures of one seed, and of another seed."""
     found = {}
-    for name, arm, seed in (("cold", "mlp8_t1", 0), ("hot", "mlp8_t100", 0), ("other", "mlp8_t1", 1)):
+    for name, temperature, seed in (("cold", 1, 0), ("hot", 100, 0), ("other", 1, 1)):
         bench = Bench(tmp_path_factory.mktemp(name), seed)
-        work(quick(arm), bench)
+        work(quick(temperature), bench)
         found[name] = bench.readings
     return found
 
@@ -70,64 +70,69 @@ def test_ranks_before_and_after_are_of_the_same_places(read):
 
 
 def losing(losses: dict[float, float], seen: list):
-    """A training that ends with given losses by rate; NaN diverges."""
+    """A training that ends with given losses by learning rate; NaN diverges."""
 
-    def train(study, bench, name, watch):
-        shrinks = study.training.lr * study.training.weight_decay
-        seen.append((name, torch.rand(1).item(), study.training.epochs, study.training.schedule, shrinks))
-        loss = losses[study.training.lr]
-        if math.isnan(loss):
-            raise DivergedError("lost")
-        return heated.Trained(nn.Identity(), DATA, None, History(({"loss": loss},), 1, 0.0))
+    def learn(prepared, bench, name, training):
+        optimizer, start = training.optimizer, next(prepared.net.parameters()).sum().item()
+        shrinks = optimizer.lr * optimizer.weight_decay
+        seen.append((name, start, training.length, training.schedule.rate(1, 1, 1), shrinks))
+        if math.isnan(losses[optimizer.lr]):
+            raise DivergedError("the loss is nan")
+        return History(({"loss": losses[optimizer.lr]},), 1, 0.0)
 
-    return train
+    return learn
 
 
 @pytest.mark.parametrize(
     ("losses", "best"),
     [((3.0, 2.0, 1.0), 4.0), ((3.0, 1.0, 2.0), 2.0), ((3.0, 2.0, math.nan), 2.0), ((1.0, math.nan, math.nan), 1.0)],
 )
-def test_the_rate_is_the_one_with_the_lowest_loss_after_a_short_trial(losses, best, tmp_path, monkeypatch):
-    config = replace(SMOKE, factors=(1.0, 2.0, 4.0), trial=3, training=replace(SMOKE.training, weight_decay=0.5))
-    lr, seen = config.training.lr, []
-    monkeypatch.setattr(heated, "train", losing(dict(zip((lr, 2 * lr, 4 * lr), losses, strict=True)), seen))
+def test_the_learning_rate_has_the_lowest_loss_after_a_short_trial(losses, best, tmp_path, monkeypatch):
+    config = replaced(SMOKE, {"factors": (1.0, 2.0, 4.0), "trial": 3, "training.optimizer": SGD(0.1, weight_decay=0.5)})
+    seen: list = []
+    monkeypatch.setattr(_work, "learn", losing(dict(zip((0.1, 0.2, 0.4), losses, strict=True)), seen))
     bench = Bench(tmp_path)
     assert best_factor(config, bench) == best
     told = [row for row in bench.readings.rows if row.measure == "trial_loss"]
     np.testing.assert_array_equal([row.value for row in told], losses)
-    assert all(("lost" in row.note) == math.isnan(row.value) for row in told)
-    names, draws, epochs, schedules, shrinks = zip(*seen, strict=True)
+    assert all(("the loss is nan" in row.note) == math.isnan(row.value) for row in told)
+    names, starts, lengths, shares, shrinks = zip(*seen, strict=True)
     assert names == ("try-0", "try-1", "try-2")
-    assert len(set(draws)) == 1, "every trial starts from the same weights"
-    assert set(epochs) == {3}
-    assert set(schedules) == {"constant"}
-    assert set(shrinks) == {lr * 0.5}, "a step shrinks weights as much at every rate"
+    assert len(set(starts)) == 1, "every trial starts from the same weights"
+    assert set(lengths) == {Epochs(3)}
+    assert set(shares) == {1}, "trials have a constant learning rate"
+    assert shrinks == pytest.approx((0.05,) * 3), "a step shrinks weights as much at every learning rate"
+
+
+def test_a_study_whose_trials_all_diverge_diverges(tmp_path, monkeypatch):
+    monkeypatch.setattr(_work, "learn", losing({0.05: math.nan, 0.1: math.nan}, []))
+    with pytest.raises(DivergedError, match="the loss is nan"):
+        best_factor(replaced(SMOKE, {"factors": (1.0, 2.0)}), Bench(tmp_path))
 
 
 def test_a_single_factor_needs_no_trial(tmp_path, monkeypatch):
-    monkeypatch.setattr(heated, "train", None)
-    assert best_factor(replace(SMOKE, factors=(7.0,)), Bench(tmp_path)) == 7
+    monkeypatch.setattr(_work, "learn", None)
+    assert best_factor(replaced(SMOKE, {"factors": (7.0,)}), Bench(tmp_path)) == 7
 
 
 def test_trials_are_not_compiled(tmp_path, monkeypatch):
     monkeypatch.setattr("torch.compile", lambda net: pytest.fail("a trial takes less time than that"))
     bench = Bench(tmp_path, hardware=Hardware("cpu", compile=True))
-    assert best_factor(replace(SMOKE, factors=(1.0, 2.0)), bench) in (1, 2)
+    assert best_factor(replaced(SMOKE, {"factors": (1.0, 2.0)}), bench) in (1, 2)
     assert bench.hardware.compile
 
 
 def test_divergence_is_a_reading_and_its_claims_say_why(tmp_path, read):
-    config = quick("mlp8_t100")
     bench = Bench(tmp_path)
-    work(replace(config, factors=(1e30,), training=replace(config.training, clip=None)), bench)
+    work(quick(100, **{"factors": (1e30,), "training.clip": None}), bench)
     assert QUANTITIES["diverged"](bench.readings) == 1
     with pytest.raises(ReadingsError, match=r"was not read \(training: training diverged: the loss is"):
-        QUANTITIES["rank_at_the_end"](bench.readings)
-    runs = {"mlp8_t1": {0: read["cold"]}, "mlp8_t100": {0: bench.readings}}
-    told = {claim.text: one for claim, one in recipe.verdicts("cpu", runs)}
-    lost = told["the weights of MLP-8 are larger at T = 100 than at T = 1"]
+        QUANTITIES["last_rank"](bench.readings)
+    runs = {at(1): {0: read["cold"]}, at(100): {0: bench.readings}}
+    told = {one.statement.text: one for one in recipe.verdicts("cpu", runs)}
+    lost = told["MLP-8 has larger weights at T = 100 than at T = 1"]
     assert lost.word == "not run"
-    assert "diverged" in lost.sentence
+    assert "diverged" in lost.cells[0][1].sentence
 
 
 class StopError(Exception):
@@ -135,20 +140,18 @@ class StopError(Exception):
 
 
 def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, monkeypatch):
-    config = replace(SMOKE, factors=(1.0, 3.0))
+    config = replaced(SMOKE, {"factors": (1.0, 3.0)})
     whole = Bench(tmp_path / "whole")
     work(config, whole)
-    calls = []
 
-    def die(self, net, step, look=Looks.__call__):
-        calls.append(step)
+    def die(self, net, step, after=AlignmentWatch.after_step):
         if step == 5:
             raise StopError
-        look(self, net, step)
+        after(self, net, step)
 
-    often = replace(config, training=replace(config.training, checkpoint_every=1))
+    often = replaced(config, {"training.checkpoint": Epochs(1)})
     with monkeypatch.context() as patch:
-        patch.setattr(Looks, "__call__", die)
+        patch.setattr(AlignmentWatch, "after_step", die)
         with pytest.raises(StopError):
             work(often, Bench(tmp_path / "killed"))
     again = Bench(tmp_path / "killed")
@@ -156,37 +159,6 @@ def test_a_run_that_was_killed_ends_as_if_it_had_not_been(tmp_path, monkeypatch)
     assert again.readings.table.to_csv() == whole.readings.table.to_csv()
     for name, array in whole.readings.arrays.items():
         np.testing.assert_array_equal(again.readings.arrays[name], array)
-
-
-def test_looks_see_a_layer_that_reads_what_it_is_fed():
-    torch.manual_seed(0)
-    net = build("winze/mlp3x20", 4, inputs=20)
-    samples = torch.randn(200, 20)
-    fed = net.layers[0](samples).detach()
-    with torch.no_grad():
-        net.layers[1][0].weight.copy_(torch.diag(torch.arange(20, 0, -1.0)) @ torch.linalg.svd(fed)[2])
-    looks = Looks(net, samples, "points", every=10, at=(5,), top=5)
-    looks(net, 5)
-    read, _ = rows(looks.readings, "alignment", 5)
-    assert read > 0.99
-    assert looks.readings.arrays["alignment/5"][0].diagonal().min() > 250
-    looks(net, 6)
-    assert not rows(looks.readings, "logits_norm", 6)
-
-
-def test_looks_read_channels_of_convolutions_over_all_positions():
-    torch.manual_seed(0)
-    net = build("winze/resnet20x0.5", 4)
-    samples = torch.randn(3, 3, 8, 8)
-    looks = Looks(net, samples, "pictures", every=1, at=(0,), top=4)
-    looks(net.train(), 0)
-    assert net.training
-    assert len(rows(looks.readings, "alignment", 0)) == 18
-    conv = net.stages[0][0].branch.conv1.weight.detach().double()
-    weights = torch.cat([conv[:, :, i, j] for i in range(3) for j in range(3)])
-    x = net.eval().stem(samples).detach().movedim(1, -1).flatten(0, 2).double()
-    expected = (torch.linalg.svd(weights)[2][:4] @ torch.linalg.svd(x, full_matrices=False)[2][:4].T).abs()
-    assert rows(looks.readings, "alignment", 0)[0] == pytest.approx(float(expected.diagonal().mean()), abs=1e-4)
 
 
 def curve(values: list[float], network: str, layers: int) -> Readings:
@@ -209,6 +181,10 @@ def test_kappa_is_the_first_layer_as_good_as_the_best_over_the_number_in_the_nam
     assert Kappa()(curve(values, network, len(values))) == pytest.approx(expected)
 
 
+def test_kappa_is_known_to_half_a_layer():
+    assert Kappa().spread(curve([0.5, 0.99, 1.0, 0.9], "winze/mlp4", 4)) == pytest.approx((0.375, 0.625))
+
+
 def test_kappa_of_a_network_without_a_number_is_refused():
     with pytest.raises(ReadingsError, match="no number of layers"):
         Kappa()(curve([0.5, 1.0], "my_net", 2))
@@ -228,59 +204,74 @@ def test_rho_is_read_before_the_output_and_with_it():
     assert QUANTITIES["rho_of_the_second_at_the_output"](readings) == pytest.approx(0.75)
 
 
-def test_norms_are_compared_between_the_halves_of_the_hidden_layers():
-    assert late_over_early(np.array([2.0, 2.0, 1.0, 1.0, 99.0])) == pytest.approx(0.5)
+def test_the_norm_that_late_layers_add_is_that_after_the_middle_of_the_hidden_layers():
     assert added_late(np.array([1.0, 2.0, 4.0, 8.0, 99.0])) == pytest.approx(0.75)
+    assert added_late(np.array([1.0, 2.0, 4.0, 99.0])) == pytest.approx(0.5)
 
 
-def test_every_cell_of_the_tables_is_claimed_at_the_papers_scale():
-    told = {claim.check.arms[0]: [] for claim in recipe.claims_at("paper") if claim.text[:4] in ("κ of", "ρ of")}
-    for claim in recipe.claims_at("paper"):
-        if claim.text[:4] in ("κ of", "ρ of"):
-            told[claim.check.arms[0]].append(claim.paper)
-    for network, (_, kappas, rhos) in TABLE.items():
-        for arm, kappa, rho in zip(arms_of(network), kappas, rhos, strict=True):
-            assert told[arm] == [f"{kappa} %", f"{rho} %"]
+def test_weights_are_compared_between_the_halves_of_the_hidden_layers():
+    assert late_over_early(np.array([2.0, 2.0, 1.0, 1.0, 99.0])) == pytest.approx(0.5)
 
 
-@pytest.mark.parametrize("network", TABLE)
-def test_temperatures_differ_in_nothing_but_the_loss_its_clip_and_the_rates_tried(network):
-    configs = [recipe.config("paper", arm) for arm in arms_of(network)]
-    assert [config.training.temperature for config in configs] == list(TEMPERATURES)
+@pytest.mark.parametrize(("quantity", "table"), [("kappa", KAPPA), ("rho", RHO)])
+def test_every_cell_of_the_tables_is_claimed_at_the_papers_scale(quantity, table):
+    (claim,) = [one for one in recipe.claims if one.check.quantity == quantity and "paper" in (one.scales or ())]
+    judged = claim.cells(recipe.grid("paper"))
+    assert {claim.key(cell): claim.published(cell) for cell in judged} == cells(table)
+    assert len(judged) == 20
+
+
+@pytest.mark.parametrize("network", KAPPA)
+def test_temperatures_differ_in_nothing_but_the_loss_its_clip_and_the_learning_rates_tried(network):
+    configs = [recipe.config("paper", at(temperature, network)) for temperature in TEMPERATURES]
+    assert [config.training.objective.temperature for config in configs] == list(TEMPERATURES)
+    assert [config.training.clip for config in configs] == [5 / temperature for temperature in TEMPERATURES]
     assert [config.factors for config in configs][1:] == [(1, T**0.5, T) for T in TEMPERATURES[1:]]
-    plain = [
-        replace(config, factors=(), training=replace(config.training, temperature=1.0, clip=None)) for config in configs
-    ]
+    same = {"factors": (1.0,), "training.objective.temperature": 1.0, "training.clip": None}
+    plain = [replaced(config, same) for config in configs]
     assert all(config == plain[0] for config in plain)
 
 
+def test_the_norm_as_temperature_has_the_clip_and_the_learning_rate_of_one():
+    same = {"training.objective.temperature": 1.0}
+    assert replaced(recipe.config("gpu", at("norm")), same) == recipe.config("gpu", at(1))
+
+
 def test_stand_ins_are_named_where_they_are_used():
-    for claim in recipe.claims_at("gpu"):
-        if claim.check.quantity.startswith("rho") and claim.paper != "not in the thesis":
-            assert "MNIST" in claim.departure_at("gpu")
-            assert claim.departure_at("paper") == ""
-    assert recipe.config("gpu", "resnet18_t1").ood == ("mnist", "tinyimagenet")
-    assert recipe.config("paper", "resnet18_t1").ood[0] == "svhn"
+    assert STAND_IN in recipe.scales["gpu"].departures
+    for claim in recipe.claims:
+        if claim.check.quantity in ("rho", "ood_peak") and claim.scales is None:
+            assert claim.departure == STAND_IN
+    assert recipe.config("gpu", at(1, "resnet18")).reading.ood == ("mnist", "tinyimagenet")
+    assert recipe.config("paper", at(1, "resnet18")).reading.ood[0] == "svhn"
+
+
+def test_schedules_multiply_the_loss_by_the_temperature_and_factors_change_the_network_alone():
+    for point in schedule.recipe.grid("gpu").points:
+        assert schedule.recipe.config("gpu", point).training.objective.compensate
+    configs = [factors.recipe.config("gpu", point) for point in factors.recipe.grid("gpu").points]
+    assert configs[0].network.options == {}
+    assert all(replaced(config, {"network.options": {}}) == configs[0] for config in configs)
 
 
 def test_the_path_of_the_gpu_scale_runs_on_a_small_resnet(tmp_path):
-    config = recipe.config("gpu", "resnet18_t10")
-    assert (config.training.precision, config.pool) == ("bf16-mixed", 2)
-    config = replace(
-        config,
-        network="winze/resnet18x0.0625",
-        data="digits[0-4]",
-        ood=("digits[5-9]",),
-        size=16,
-        limit=40,
-        factors=(3.0,),
-        look_at=(0, 1),
-        every_look=1,
-        look_samples=16,
-        training=replace(config.training, epochs=1, batch=32, milestones=()),
-    )
+    config = recipe.config("gpu", at(10, "resnet18"))
+    assert (config.training.precision, config.reading.pool) == ("bf16-mixed", 2)
+    small = {
+        "network.name": "winze/resnet18x0.0625",
+        "data.name": "digits[0-4]",
+        "data.size": 16,
+        "data.limit": 40,
+        "reading.ood": ("digits[5-9]",),
+        "factors": (3.0,),
+        "align_at": (0, 1),
+        "logits_every": 1,
+        "samples": 16,
+        "training.length": Epochs(1),
+        "training.batch": 32,
+    }
     bench = Bench(tmp_path)
-    work(config, bench)
+    work(replaced(config, small), bench)
     assert len(bench.readings.curve("weight_norm")) == 18
     assert len(bench.readings.curve("probe", data="digits[5-9]")) == 18
     assert bench.readings.arrays["alignment/1"].shape == (4, 15, 15)

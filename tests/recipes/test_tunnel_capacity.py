@@ -1,56 +1,51 @@
-"""Every cell of the tables of width and of classes is an arm with a claim."""
+"""Every cell of the thesis's tables of width and of classes is a point, and fewer classes take as many steps."""
 
 import pytest
 
-from winze.recipes.tunnel.capacity import recipe
+from winze.readings import Point
+from winze.recipes.tunnel._tables import STARTS
+from winze.recipes.tunnel.capacity import AT_RATES, AXES, recipe
+from winze.recipes.tunnel.main import recipe as main
 
-STARTS = [claim for claim in recipe.claims_at("paper") if "starts at layer" in claim.text]
-
-
-def layers(arms, words):
-    """The layers that are claimed for some arms, of claims whose text has the words."""
-    told = {claim.check.arm: claim.check.layer for claim in STARTS if words in claim.text}
-    return [told[arm] for arm in arms]
+PUBLISHED = recipe.grid("paper").points
 
 
-@pytest.mark.parametrize(
-    ("network", "starts"),
-    [("vgg16", [8, 7, 7]), ("vgg19", [8, 7, 7]), ("resnet18", [15, 13, 13]), ("resnet34", [24, 20, 24])],
-)
-def test_the_table_of_widths_is_claimed(network, starts):
-    arms = [f"{network}_narrow", network, f"{network}_wide"]
-    assert layers(arms, ", width ") == starts
-    assert [recipe.config("paper", arm).network for arm in arms] == [
-        f"winze/{network}{width}" for width in ("x0.25", "", "x2")
-    ]
+def config(network, width=1, data="cifar10", classes=100, rate=0.1, scale="paper"):
+    return recipe.config(scale, Point(network=network, width=width, data=data, classes=classes, rate=rate))
 
 
-@pytest.mark.parametrize(
-    ("network", "data", "starts"),
-    [
-        ("vgg19", "cifar10", [6, 7, 7]),
-        ("vgg19", "cifar100", [8, 8, 9]),
-        ("vgg19", "cinic10", [6, 7, 7]),
-        ("resnet34", "cifar10", [19, 19, 21]),
-        ("resnet34", "cifar100", [30, 30, 31]),
-        ("resnet34", "cinic10", [9, 9, 17]),
-    ],
-)
-def test_the_table_of_classes_is_claimed_and_takes_as_many_steps(network, data, starts):
-    name = network if data == "cifar10" else f"{network}_{data}"
-    arms = [f"{name}_30", f"{name}_50", name]
-    assert layers(arms, " after ") == starts
-    configs = [recipe.config("paper", arm) for arm in arms]
-    whole = {"cifar10": 10, "cifar100": 100, "cinic10": 10}[data]
-    assert [config.data for config in configs] == [
-        f"{data}[0-{whole * 3 // 10 - 1}]",
-        f"{data}[0-{whole // 2 - 1}]",
+def test_every_published_cell_is_a_point_and_has_a_claim():
+    assert {tuple(point[axis] for axis in AXES[:-1]) for point in PUBLISHED} == set(STARTS)
+    starts, *_ = recipe.claims
+    assert len(starts.cells(recipe.grid("paper"))) == len(PUBLISHED) == len(STARTS)
+    assert starts.check.layer == AT_RATES
+    assert starts.check.within == 2
+
+
+@pytest.mark.parametrize("network", ["vgg16", "vgg19", "resnet18", "resnet34"])
+def test_widths_are_options_of_one_network(network):
+    wide, usual = config(network, 2), config(network)
+    assert wide.network.name == usual.network.name == f"winze/{network}"
+    assert wide.network.options == {**usual.network.options, "width": 2}
+
+
+@pytest.mark.parametrize("data", ["cifar10", "cifar100", "cinic10"])
+@pytest.mark.parametrize("network", ["vgg19", "resnet34"])
+def test_fewer_classes_take_as_many_steps(network, data):
+    count = 100 if data == "cifar100" else 10
+    some = {part: config(network, data=data, classes=part) for part in (30, 50, 100)}
+    assert [one.data.name for one in some.values()] == [
+        f"{data}[0-{count * 3 // 10 - 1}]",
+        f"{data}[0-{count // 2 - 1}]",
         data,
     ]
-    epochs = [config.training.epochs for config in configs]
-    assert [round(count * part) for count, part in zip(epochs, (0.3, 0.5, 1.0), strict=True)] == [epochs[-1]] * 3
+    epochs = {part: one.training.length.count for part, one in some.items()}
+    assert [round(count * part / 100) for part, count in epochs.items()] == [epochs[100]] * 3
 
 
-def test_levels_are_claimed_within_two_layers_and_not_of_digits():
-    assert all(claim.check.within == 2 and claim.check.layer == claim.paper for claim in STARTS)
-    assert not [claim for claim in recipe.claims_at("cpu") if "starts at layer" in claim.text]
+def test_digits_have_no_published_numbers():
+    starts = [claim for one in (recipe, main) for claim in one.claims if "starts at" in claim.text]
+    assert len(starts) == 2
+    assert not [
+        claim for claim in starts if claim.cells(recipe.grid("cpu") if claim in recipe.claims else main.grid("cpu"))
+    ]

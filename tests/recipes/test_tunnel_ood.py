@@ -1,11 +1,11 @@
-"""Other data: which classes, how long, and what is said of sets that are not at hand."""
+"""OOD data: which classes, how long the training, and which sets."""
 
 from itertools import pairwise
 
 import pytest
 
-from winze.recipes.tunnel.ood import SOURCES, recipe
-from winze.recipes.tunnel.other_sets import ORDER, some
+from winze.readings import Point
+from winze.recipes.tunnel.ood import ORDER, recipe, some
 
 
 def test_subsets_of_a_set_lie_inside_each_other():
@@ -15,23 +15,30 @@ def test_subsets_of_a_set_lie_inside_each_other():
     assert sorted(ORDER) == list(range(100))
 
 
-def test_networks_that_learn_fewer_classes_take_as_many_steps():
-    for scale, whole in (("gpu", 20), ("paper", 160)):
-        configs = [recipe.config(scale, arm) for arm in SOURCES]
-        classes = [len(config.data.split(",")) if "[" in config.data else 100 for config in configs]
-        assert classes == {"gpu": [10, 30, 100], "paper": [30, 50, 100]}[scale]
-        assert [round(config.training.epochs * n / 100) for config, n in zip(configs, classes, strict=True)] == [
-            whole
-        ] * 3
-        for config in configs:
-            turns = (config.training.warmup,) if scale == "gpu" else config.training.milestones
-            shares = [turn / config.training.epochs for turn in turns]
-            assert shares == pytest.approx([2 / 20] if scale == "gpu" else [0.5, 0.75], abs=0.01)
-            assert config.ood == ("cifar10",)
+@pytest.mark.parametrize(
+    ("scale", "source", "parts", "rate", "whole"),
+    [
+        ("gpu", "tinyimagenet100", (10, 30, 100), 0.03, 20),
+        ("gpu", "tinyimagenet100", (10, 30, 100), 0.1, 16),
+        ("paper", "cifar100", (30, 50, 100), 0.1, 160),
+    ],
+)
+def test_networks_trained_on_fewer_classes_take_as_many_steps(scale, source, parts, rate, whole):
+    for part in parts:
+        config = recipe.config(scale, Point(network="vgg19", source=source, classes=part, rate=rate))
+        name, training = config.data.name, config.training
+        assert (len(name.split(",")) if "[" in name else 100) == part
+        assert round(training.length.count * part / 100) == whole
+        turns = (training.schedule.warmup.count,) if rate == 0.03 else training.schedule.at
+        shares = [turn / training.length.count for turn in turns]
+        assert shares == pytest.approx([2 / 20] if rate == 0.03 else [0.5, 0.75], abs=0.02)
+        assert config.reading.ood == ("cifar10",)
 
 
 def test_every_set_of_the_thesis_is_asked_for_at_both_large_scales():
     for scale in ("gpu", "paper"):
-        asked = " ".join(recipe.config(scale, "vgg19").ood)
+        asked = " ".join(
+            recipe.config(scale, Point(network="vgg19", source="cifar10", classes=100, rate=0.1)).reading.ood
+        )
         for name in ("stl10", "svhn", "food101", "flowers102", "places365", "pets", "cifar100"):
             assert name in asked

@@ -1,101 +1,69 @@
-"""What acts like a temperature without being one: the start of the last layer, and a norm on the logits (section 6.5).
+"""What acts like a temperature: a small start of the last layer, and a norm on the logits (thesis, section 6.5).
 
     winze run temperature/factors --scale cpu    # MLP-8 on digits, 5 minutes on one core
     winze run temperature/factors --scale gpu    # MLP-8 on CIFAR-10, 3 seeds
 
-A last layer that starts from U(−α, α) with a tiny α, as in contrastive reinforcement learning, makes small logits, as
-a high temperature does. A norm on the logits keeps them from growing, as a low one does.
+A last layer that starts from U(-α, α) with a tiny α, as in contrastive reinforcement learning, makes small logits, as a
+high temperature does. A norm on the logits keeps them from growing, as a low temperature does.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
-from winze.lab import Claim, Recipe, Scale, higher, lower, share
-from winze.recipes.temperature.figures import OVER_DEPTH
-from winze.recipes.temperature.heated import work
-from winze.recipes.temperature.quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature.settings import CLIP, DIGITS, OURS, STAND_IN, cifar, digits, smallest
+from winze.lab import Axis, Claim, Question, Recipe, alike, higher, lower
+from winze.recipes.temperature import _figures
+from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
+from winze.recipes.temperature._settings import ABOUT, scales, study
+from winze.recipes.temperature._work import work
 
-CLIPPED = {"training.clip": CLIP}
+plain, small_start = {"factor": "plain"}, {"factor": "small_start"}
+OPTIONS: dict[str, Any] = {"plain": {}, "small_start": {"alpha": 1e-12}}
+OPTIONS |= {"batch_norm": {"output_norm": "batch"}, "layer_norm": {"output_norm": "layer"}}
 
 recipe = Recipe(
-    name="temperature/factors",
-    system="S9",
-    shows="a small start of the last layer acts like a high temperature, and a norm on the logits like a low one",
-    paper="Unpacking Softmax: How Temperature Drives Representation Collapse; thesis, chapter 6, discussion",
-    url="https://arxiv.org/abs/2506.01562",
-    arms={
-        "plain": {},
-        "small_start": {"options": {"alpha": 1e-12}},
-        "batch_norm": {"options": {"output_norm": "batch"}},
-        "layer_norm": {"options": {"output_norm": "layer"}},
-    },
-    scales={
-        "smoke": Scale(
-            smallest,
-            seeds=(0,),
-            departures=(DIGITS, "2 epochs on 200 samples"),
-        ),
-        "cpu": Scale(digits, seeds=(0, 1, 2), changes={"*": CLIPPED}, departures=(DIGITS,)),
-        "gpu": Scale(
-            cifar,
-            seeds=(0, 1, 2),
-            changes={"*": CLIPPED},
-            departures=(STAND_IN, "MLP-8 for 30 epochs"),
-        ),
-        "paper": Scale(
-            replace(cifar, training=replace(cifar.training, epochs=1000)),
-            seeds=(0, 1, 2),
-            changes={"*": CLIPPED},
-        ),
-    },
+    "temperature/factors",
+    **ABOUT,
+    shows="a small start of the last layer acts like a high temperature, a norm on the logits like a low one",
+    study=study,
+    axes={"factor": Axis("network.options", OPTIONS)},
+    scales=scales,
     work=work,
-    quantities=QUANTITIES,
     claims=(
         Claim(
-            "a last layer that starts from 1e-12 ends at a lower rank, as at a high temperature",
-            lower("rank_at_the_end", "small_start", than="plain"),
-            paper="acts like a high temperature",
+            "a last layer that starts from U(-1e-12, 1e-12) lowers the last rank, as a high temperature does",
+            "section 6.5",
+            lower("last_rank", small_start, than=plain),
         ),
         Claim(
-            "its layers are more aligned early in training",
-            higher("alignment", "small_start", than="plain"),
-            paper=OURS,
+            "a norm on the logits limits the growth of their norm",
+            "section 6.5",
+            lower("logits_norm", than=plain),
+            each="factor",
+            only=("batch_norm", "layer_norm"),
         ),
-        *(
-            claim
-            for arm, name in {"batch_norm": "batch norm", "layer_norm": "layer norm"}.items()
-            for claim in (
-                Claim(
-                    f"{name} on the logits keeps them smaller",
-                    lower("logits_norm", arm, than="plain"),
-                    paper="limits the growth",
-                ),
-                Claim(
-                    f"{name} on the logits ends at a higher rank, as at a low temperature",
-                    higher("rank_at_the_end", arm, than="plain"),
-                    paper="acts like a low temperature",
-                ),
-            )
-        ),
-        *(
-            Claim(
-                f"the accuracy is kept: {name}",
-                share("accuracy", arm, of="plain", at_least=0.95),
-                paper=OURS,
-            )
-            for arm, name in {
-                "small_start": "a small start",
-                "batch_norm": "batch norm",
-                "layer_norm": "layer norm",
-            }.items()
+        Claim(
+            "a norm on the logits raises the last rank, as a low temperature does",
+            "section 6.5",
+            higher("last_rank", than=plain),
+            each="factor",
+            only=("batch_norm", "layer_norm"),
         ),
     ),
+    questions=(
+        Question("does a small start align layers early in training?", higher("alignment", small_start, than=plain)),
+        Question(
+            "is accuracy with every factor within 5 points of that without?",
+            alike("accuracy", to=plain, within=0.05),
+            each="factor",
+            post_hoc="the margin, 95 % of the accuracy before, was set after the readings were seen",
+        ),
+    ),
+    quantities=QUANTITIES,
+    figures=_figures.networks("factor"),
     departures=(
         "the thesis names these factors and measures none of them; wider projection heads are left out",
         "everything else is as in temperature/training at T = 1",
     ),
     measures=MEASURES,
-    figures=OVER_DEPTH,
 )

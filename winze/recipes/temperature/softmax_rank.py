@@ -1,38 +1,33 @@
-"""Softmax raises the rank of a scaled rank-1 matrix, at some temperatures (figures 6.2.5 and 6.8.1).
+"""Softmax raises the rank of a scaled rank-1 matrix, at some temperatures (thesis, figures 6.2.5 and 6.8.1).
 
-    winze run temperature/softmax_rank --scale cpu    # seconds
+    winze run temperature/softmax_rank --scale paper    # a minute on one core
 
-The matrix is A = x yᵀ with x, y ~ U(−1, 1), and softmax is taken of the columns of c A: c = 1 / T.
+The matrix is A = x yᵀ with x, y ~ U(-1, 1), and softmax is taken of the columns of c A: c = 1 / T.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 import torch
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 from torch import Tensor
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most, level
-from winze.lab.bench import Bench
-from winze.lab.quantities import Whole
+from winze.lab import Axis, Bench, Claim, Question, Recipe, Scale
+from winze.lab.claims import at_least, at_most, level, several
+from winze.lab.claims.quantities import Whole
 from winze.measure import column_softmax, singular_gap
-from winze.recipes.temperature import softmax_figures
+from winze.recipes.temperature import _figures
+from winze.recipes.temperature._settings import ABOUT
 from winze.train.seeds import generator
 
-EDGE = 0.1  # inner products have parted, or a gap has grown, where they have gone this share of their way
-THESIS = "Unpacking Softmax: How Temperature Drives Representation Collapse; thesis, sections 6.2 and 6.8"
-QUANTITIES = (
-    "rank_at_small_c",
-    "highest_rank",
-    "peak",
-    "rank_at_large_c",
-    "alike",
-    "unlike",
-    "gap_smallest_to_split",
-    "gap_growth_to_split",
-)
+MEDIUM = {
+    "high": level(Whole("rank_at_small_c"), 1, within=0.5),
+    "medium": at_least(Whole("highest_rank"), 8),
+    "log10 c of the peak": level(Whole("peak"), 1.5, within=1.5),
+    "low": at_most(Whole("rank_at_large_c"), 2),
+}
+EDGE = 0.1  # inner products have parted, or a gap has grown, after this share of their way
 
 
 @dataclass(frozen=True)
@@ -47,120 +42,86 @@ class RankOne:
 
 
 def work(config: RankOne, bench: Bench) -> None:
-    """Read ranks, singular values and inner products of columns at every scale; curves are means over matrices."""
-    shape = config.members, config.size
+    """Read ranks, singular values and inner products of columns at every scale; numbers are means over matrices."""
     draw = generator("cpu", bench.seed, "rank one")
-    x, y = (2 * torch.rand(shape, generator=draw, dtype=torch.float64) - 1 for _ in range(2))
+    x, y = (2 * torch.rand(config.members, config.size, generator=draw, dtype=torch.float64) - 1 for _ in range(2))
     outer = x[:, :, None] * y[:, None, :]
-    chosen = outer.argmax(1)
-    pairs = torch.triu_indices(config.size, config.size, 1)
-    same = chosen[:, pairs[0]] == chosen[:, pairs[1]]
+    one, other = torch.triu_indices(config.size, config.size, 1)
+    same = outer.argmax(1)[:, one] == outer.argmax(1)[:, other]
     exponents = torch.linspace(config.low, config.high, config.points, dtype=torch.float64)
-    ranks, gaps, values, inner = [], [], [], []
-    for exponent in exponents.tolist():
-        soft = column_softmax(outer, 10**exponent)
-        # as the thesis counts: PyTorch's own rank, in the precision that networks have
-        ranks.append(torch.linalg.matrix_rank(soft.float()).double())
-        gaps.append(singular_gap(soft))
-        values.append(torch.linalg.svdvals(soft[0]))
-        inner.append((soft.mT @ soft)[:, pairs[0], pairs[1]])
-    curves = torch.stack(ranks).mean(1), torch.stack(gaps), torch.stack(inner)
-    numbers = _numbers(exponents, curves[0], curves[1], curves[2], same)
-    for name in QUANTITIES:
-        bench.readings.add(name, numbers[name], n=config.members)
-    bench.readings.arrays |= {
-        "c/exponents": exponents.numpy(),
-        "c/rank": curves[0].float().numpy(),
-        "c/gap": curves[1][:, 0].float().numpy(),
-        "c/values": torch.stack(values)[:, : min(config.size, 16)].float().numpy(),
-        "c/rank_of_first": torch.stack(ranks)[:, 0].to(torch.int8).numpy(),
-        "c/inner": curves[2][:, 0, :10].float().numpy(),
-        "c/same": same[0, :10].numpy().astype(np.int8),
-    }
-
-
-def _numbers(
-    exponents: Float64[Tensor, " c"],
-    ranks: Float64[Tensor, " c"],
-    gaps: Float64[Tensor, "c member"],
-    inner: Float64[Tensor, "c member pair"],
-    same: Bool[Tensor, "member pair"],
-) -> dict[str, float]:
-    """What the claims speak of; decades of c where it is about a position."""
+    soft = [column_softmax(outer, 10**exponent) for exponent in exponents.tolist()]
+    # as the thesis counts: PyTorch's own rank, in the precision that networks have
+    ranks = torch.stack([torch.linalg.matrix_rank(each.float()).double() for each in soft])
+    gaps = torch.stack([singular_gap(each) for each in soft])
+    values = torch.stack([torch.linalg.svdvals(each[0]) for each in soft])
+    inner = torch.stack([(each.mT @ each)[:, one, other] for each in soft])
     both = same.any(1) & (~same).any(1)  # matrices that have pairs of both kinds
     alike, unlike = ((inner * kind).sum(2)[:, both] / kind.sum(1)[both] for kind in (same.double(), (~same).double()))
-    split = _first(alike - unlike > EDGE * (alike - unlike)[-1], exponents)
-    smallest = exponents[gaps[:, both].argmin(0)]
-    grown = gaps - gaps[0]
-    growth = _first((grown > EDGE * grown[-1])[:, both], exponents)
-    return {
-        "rank_at_small_c": float(ranks[0]),
-        "highest_rank": float(ranks.max()),
-        "peak": float(exponents[ranks.argmax()]),
-        "rank_at_large_c": float(ranks[-1]),
-        "alike": float(alike[-1].mean()),
-        "unlike": float(unlike[-1].mean()),
-        "gap_smallest_to_split": float((split - smallest).mean()),
-        "gap_growth_to_split": float((split - growth).mean()),
+    split, gap = _first(alike - unlike, exponents), gaps[:, both]
+    numbers = {
+        "rank_at_small_c": ranks.mean(1)[0],
+        "highest_rank": ranks.mean(1).max(),
+        "peak": exponents[ranks.mean(1).argmax()],  # positions are decades of c
+        "rank_at_large_c": ranks.mean(1)[-1],
+        "alike": alike[-1].mean(),
+        "unlike": unlike[-1].mean(),
+        "gap_smallest_to_split": (split - exponents[gap.argmin(0)]).mean(),
+        "gap_growth_to_split": (split - _first(gap - gap[0], exponents)).mean(),
     }
+    for name, number in numbers.items():
+        bench.readings.add(name, float(number), n=config.members)
+    arrays = {"rank": ranks.mean(1), "gap": gaps[:, 0], "values": values[:, :16], "inner": inner[:, 0, :10]}
+    bench.readings.arrays |= {f"c/{name}": array.float().numpy() for name, array in arrays.items()}
+    bench.readings.arrays |= {"c/exponents": exponents.numpy(), "c/same": same[0, :10].to(torch.int8).numpy()}
+    bench.readings.arrays["c/rank_of_first"] = ranks[:, 0].to(torch.int8).numpy()
 
 
-def _first(reached: Bool[Tensor, "c member"], exponents: Float64[Tensor, " c"]) -> Float64[Tensor, " member"]:
-    return exponents[reached.int().argmax(0)]
+def _first(grown: Float64[Tensor, "c member"], exponents: Float64[Tensor, " c"]) -> Float64[Tensor, " member"]:
+    return exponents[(grown > EDGE * grown[-1]).int().argmax(0)]
 
 
 recipe = Recipe(
-    name="temperature/softmax_rank",
-    system="S9",
+    "temperature/softmax_rank",
+    **ABOUT,
     shows="softmax raises the rank of a rank-1 matrix at medium temperatures, and at no others",
-    paper=THESIS,
-    url="https://arxiv.org/abs/2506.01562",
-    arms={"n32": {"size": 32}, "n5": {"size": 5}},
+    study=RankOne(),
+    axes={"size": Axis("size", (32, 5))},
     scales={
-        "smoke": Scale(RankOne(members=8, points=29), seeds=(0,), departures=("8 matrices at 29 scales",)),
-        "cpu": Scale(RankOne(), seeds=(0, 1, 2, 3)),
-        "paper": Scale(RankOne(members=256, points=141), seeds=(0, 1, 2, 3)),
+        "smoke": Scale({"members": 8, "points": 29}, departures=("8 matrices at 29 scales",)),
+        "cpu": Scale(seeds=4),
+        "paper": Scale({"members": 256, "points": 141}, seeds=4),
     },
     work=work,
-    quantities={name: Whole(name) for name in QUANTITIES},
     claims=(
         Claim(
-            "at high temperature softmax leaves a rank of 1", level("rank_at_small_c", "n32", 1, within=0.5), paper=1
+            "softmax raises the rank of a rank-1 matrix only at medium temperatures",
+            "fig. 6.2.5",
+            several("temperature", MEDIUM),
+            paper={"high": 1, "medium": "a peak", "low": "low again"},
+            scales=("paper",),
+            headline=True,
         ),
         Claim(
-            "at medium temperatures the rank is far higher (8 or more of 32)",
-            at_least("highest_rank", "n32", 8),
-            paper="peak",
-        ),
-        Claim("the highest rank is at c of 1 or more", at_least("peak", "n32", 0), paper="medium c"),
-        Claim("and at c of 1,000 or less", at_most("peak", "n32", 3), paper="medium c"),
-        Claim(
-            "at low temperature a rank of 2 at most is left, that of the largest entries",
-            at_most("rank_at_large_c", "n32", 2),
-            paper="low again",
-        ),
-        Claim(
-            "inner products of columns with their largest entry in one row rise to 1",
-            at_least("alike", "n5", 0.99),
-            paper="rise",
-        ),
-        Claim("those of other pairs fall to 0", at_most("unlike", "n5", 0.01), paper="fall"),
-        Claim(
-            "they part where σ₁ − σₙ is smallest (within a decade of c)",
-            level("gap_smallest_to_split", "n5", 0, within=1),
-            paper="the same point",
-        ),
-        Claim(
-            "they part where σ₁ − σₙ begins to grow (within a decade of c)",
-            level("gap_growth_to_split", "n5", 0, within=1),
-            paper="not in the thesis",
+            "inner products of columns with and without a shared largest row part where σ₁ - σₙ is smallest",
+            "fig. 6.8.1",
+            level(Whole("gap_smallest_to_split").named("decades of c in between"), 0, within=1),
+            at={"size": 5},
+            scales=("paper",),
         ),
     ),
+    questions=(
+        Question(
+            "do these inner products part where σ₁ - σₙ begins to grow (within a decade of c)?",
+            level(Whole("gap_growth_to_split").named("decades of c in between"), 0, within=1),
+            at={"size": 5},
+            scales=("paper",),
+        ),
+    ),
+    figures=_figures.SOFTMAX,
     departures=(
-        "a run reads 64 matrices, and its numbers are means over them; pictures show the first",
+        "a run reads 256 matrices, and its numbers are means over them; figures show the first",
         "ranks are PyTorch's own in float32; in float64 the highest is twice as large",
-        "inner products have parted, and a gap has grown, where they have gone a tenth of their way",
+        "inner products have parted, and a gap has grown, after a tenth of their way",
     ),
     measures=("*", "c/*"),
-    figures=softmax_figures.FIGURES,
 )

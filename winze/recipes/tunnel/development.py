@@ -1,231 +1,116 @@
-"""How the tunnel comes about while a network learns (figures 5.3.1, 5.3.2 and 5.14.1, and the tunnel put back).
+"""How the tunnel develops during training (thesis, figures 5.3.1, 5.3.2 and 5.14.1, and the reset of its weights).
 
-    winze run tunnel/development --scale cpu    # VGG-19 with an eighth of the channels on digits
-    winze run tunnel/development --scale gpu    # VGG-19 on CIFAR-10, 3 seeds
+    winze run tunnel/development --scale cpu                   # VGG-19 with few channels on digits: 4 minutes
+    winze run tunnel/development --scale gpu --at rate=0.03    # VGG-19 on CIFAR-10: 2 points x 3 seeds, 14 H200 minutes
 
-`vgg19` is watched while it learns: how far the weights of each layer move from checkpoint to checkpoint
-(`weight_change`, the root mean square), and the numerical rank of every layer after every epoch. Then every layer from
-one on is put back to the weights it began with (`reset`, by the first layer that is), its output left as it was; with
-`reset_refreshed` the statistics of batch norm are taken anew afterwards, so that what is lost is not their doing.
-`first_steps` is watched after each of its first 75 steps.
-
-Ranks while learning are of a part of the test pictures and of at most 1000 features a layer. The thesis looks at
-weights every 10 of 160 epochs, with a colour scale that ends at .02.
+Over a whole training the rank of every layer is read after every epoch (4000 test images, at most 1000 features), and
+the root mean square change of its weights every few epochs. Then all hidden layers from one on are reset to their
+initial weights (`reset`), also with fresh batch norm statistics (`reset_refreshed`). Over the first 75 steps ranks are
+read after every step.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
-import numpy as np
+from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching
+from winze.lab.claims import at_least, at_most, level, several
+from winze.recipes.tunnel import _settings as settings
+from winze.recipes.tunnel import _watched as watched
+from winze.recipes.tunnel._settings import CONVOLUTIONS, VGG, gentle, quick, shortened
+from winze.recipes.tunnel._watched import CHANGE, RANK
+from winze.train import Constant, Epochs, Milestones, Steps
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most, level
-from winze.lab.quantities import TunnelLayer, Whole
-from winze.readings import Array
-from winze.recipes.tunnel.numbers import AtTunnel, OverTraining
-from winze.recipes.tunnel.settings import (
-    CONVOLUTIONS,
-    FLAT,
-    GENTLE,
-    GRID,
-    NORM,
-    ON_GRID,
-    PAPER,
-    PICTURES,
-    REFERENCE,
-    SYSTEM,
-    URL,
-    VGG,
-    gentle,
-    shortened,
-)
-from winze.recipes.tunnel.watched import CHANGE, FIRST, RANK, Development, watch_and_reset
-from winze.report.curves import Curve, curves
-from winze.report.lines import curves_over_training
-from winze.report.maps import training_map
-from winze.report.means import means_of
+WHOLE, STEPS = {"watched": "whole training"}, {"watched": "first steps"}
+names = {"numerical_rank": RANK, CHANGE: CHANGE}
+watching = Watching(("rank", CHANGE), names=names, max_features=1000, weights_every=Epochs(10))
+ranks = {"watching.measures": ("rank",), "watching.every": Steps(1), "watching.weights_every": None}
+images = {"data.limit": watched.FIRST * VGG.batch}
+slow_steps = replace(gentle(VGG, 16), length=Epochs(1), schedule=Constant(warmup=Epochs(0.2)))
+fast_steps = replace(quick(VGG, 24), length=Epochs(1), schedule=Milestones(per="epoch"))
+flat = {"reading.pool": "flatten", "watching.pool": "flatten"}
+digits = {**flat, "network.name": "winze/vgg19x0.125", "data": Data("digits"), "training": CONVOLUTIONS}
 
-DEEP = 5  # hidden layers before the output that are called deep
-
-
-def deep_end(ranks: Array, start: int) -> float:
-    """The mean rank of the deep layers at the last look."""
-    return float(ranks[-1 - DEEP : -1, -1].mean())
-
-
-def deep_fall(ranks: Array, start: int) -> float:
-    """How much of the deep layers' mean rank is gone from the first look to the last, as a share."""
-    before, after = (ranks[-1 - DEEP : -1, step].mean() for step in (0, -1))
-    return float(1 - after / before)
-
-
-def early_rise(ranks: Array, start: int) -> float:
-    """How much the extractor's mean rank has grown from the first look to the last, as a share."""
-    return float(ranks[:start, -1].mean() / ranks[:start, 0].mean() - 1)
-
-
-def switch_from_start(ranks: Array, start: int) -> float:
-    """How many layers after the tunnel's start ranks begin to fall instead of to rise.
-
-    The switch is the layer up to which ranks that have risen, and behind which ranks that have not, are most.
-    """
-    rose = ranks[:, -1] > ranks[:, 0]
-    right = [rose[:layer].sum() + (~rose[layer:]).sum() for layer in range(len(rose) + 1)]
-    return float(np.argmax(right) - start)
-
-
-def change_ratio(changes: Array, start: int) -> float:
-    """How far the tunnel's weights move between two looks, over how far the extractor's do."""
-    return float(changes[start:].mean() / changes[:start].mean())
-
-
-def first_change_ratio(changes: Array, start: int) -> float:
-    """The same, between the first two looks."""
-    return change_ratio(changes[:, :1], start)
-
-
-digits = Development("winze/vgg19x0.125", "digits", CONVOLUTIONS, pool="flatten", change_every=3)
-first = {"look_per": "step"}
 recipe = Recipe(
-    name="tunnel/development",
-    system=SYSTEM,
-    shows="the tunnel is there within the first steps, its weights then hardly move, and yet they cannot be taken back",
-    paper=PAPER,
-    url=URL,
-    arms={"vgg19": {}, "first_steps": first},
+    "tunnel/development",
+    **settings.THESIS,
+    shows="the tunnel appears in the first steps and its weights then change little, yet they cannot be reset",
+    study=replace(settings.study, watching=watching),
+    axes={
+        "watched": Axis("", {"whole training": {}, "first steps": ranks}),
+        "rate": Axis("training.optimizer.lr", (0.03, 0.1)),
+    },
     scales={
         "smoke": Scale(
-            replace(
-                digits,
-                network="winze/vgg11x0.0625",
-                training=shortened(CONVOLUTIONS, 2),
-                change_every=1,
-                limit=300,
-                max_features=64,
-            ),
-            seeds=(0,),
-            departures=("digits instead of CIFAR-10", "VGG-11 with 4 channels, 2 epochs on 300 samples"),
+            {**digits, "data.limit": 300, "training": shortened(CONVOLUTIONS, 2), "watching.weights_every": Epochs(1)},
+            {"rate": (0.1,)},
+            departures=("digits instead of CIFAR-10; VGG-19 with an eighth of the channels, 2 epochs on 300 samples",),
         ),
         "cpu": Scale(
-            digits,
-            seeds=(0, 1, 2),
-            changes={"first_steps": {"training": shortened(CONVOLUTIONS, 7)}},
-            departures=(
-                "digits instead of CIFAR-10",
-                "VGG-19 with an eighth of the channels, 30 epochs; weights are looked at every 3",
-            ),
+            {**digits, "watching.weights_every": Epochs(3)},
+            {"rate": (0.1,)},
+            seeds=3,
+            at=((STEPS, {"training": shortened(CONVOLUTIONS, 7)}),),
+            departures=("digits instead of CIFAR-10; VGG-19 with an eighth of the channels, 30 epochs",),
         ),
         "gpu": Scale(
-            Development(
-                "winze/vgg19",
-                "cifar10",
-                gentle(VGG, 16),
-                change_every=2,
-                **GRID,
+            {**settings.GRID, "watching.pool": 2, "watching.weights_every": Epochs(2)},
+            seeds=3,
+            at=(
+                *settings.at_rates(WHOLE, VGG, 16, 24),
+                ({**STEPS, "rate": 0.03}, {"training": slow_steps, **images}),
+                ({**STEPS, "rate": 0.1}, {"training": fast_steps, **images}),
             ),
-            seeds=(0, 1, 2),
-            changes={
-                "first_steps": {
-                    "training": replace(gentle(VGG, 16), epochs=1, schedule="constant", warmup=0.2),
-                    "limit": FIRST * VGG.batch,
-                }
-            },
             departures=(
-                "16 epochs instead of 160; weights are looked at every 2",
-                "in bf16",
-                GENTLE,
-                "the rate of the first 75 steps rises during 15 of them; at .1 the network is then still at chance, at "
-                ".03 it has learnt little",
-                ON_GRID,
+                "bf16; 16 epochs at 0.03 and 24 at 0.1 instead of 160; the weights are read every 2 epochs",
+                settings.TWO_RATES,
+                "at 0.03 the learning rate rises during the first 15 of the 75 steps",
+                settings.ON_GRID,
             ),
         ),
         "paper": Scale(
-            Development("winze/vgg19", "cifar10", VGG, **FLAT),
-            seeds=(0, 1, 2),
-            changes={"first_steps": {"training.epochs": 1, "training.milestones": (), "limit": FIRST * VGG.batch}},
+            {**settings.FLAT, **flat},
+            {"rate": (0.1,)},
+            seeds=3,
+            at=((STEPS, {"training.length": Epochs(1), "training.schedule.at": (), **images}),),
         ),
     },
-    work=watch_and_reset,
-    quantities={
-        "accuracy": Whole("accuracy"),
-        "tunnel_start": TunnelLayer(0.95),
-        "weight_change_in_tunnel_over_extractor": OverTraining(CHANGE, change_ratio),
-        "first_weight_change_in_tunnel_over_extractor": OverTraining(CHANGE, first_change_ratio),
-        "deep_rank_at_the_end": OverTraining(RANK, deep_end, tunnel=False),
-        "deep_rank_lost": OverTraining(RANK, deep_fall, tunnel=False),
-        "early_rank_gained": OverTraining(RANK, early_rise),
-        "switch_after_tunnel_start": OverTraining(RANK, switch_from_start),
-        "lost_without_the_tunnels_weights": Whole("accuracy") - AtTunnel("reset", behind=1),
-        "lost_without_the_tunnels_weights_but_fresh_statistics": Whole("accuracy")
-        - AtTunnel("reset_refreshed", behind=1),
-    },
+    work=watched.watch_and_reset,
     claims=(
         Claim(
-            "the weights of the tunnel move far less than those of the extractor (less than half as far)",
-            at_most("weight_change_in_tunnel_over_extractor", "vgg19", 0.5),
+            "the weights of the tunnel change less than half as much as those of the extractor",
+            "fig. 5.3.1",
+            at_most(watched.change, 0.5),
+            each="rate",
             paper="much darker",
         ),
         Claim(
-            "so they do from early on",
-            at_most("first_weight_change_in_tunnel_over_extractor", "vgg19", 0.5),
-            paper="from early on",
-        ),
-        Claim(
-            "within 75 steps the rank of deep layers falls to about the number of classes (10, within 5)",
-            level("deep_rank_at_the_end", "first_steps", 10, within=5),
+            "the rank of deep layers falls to about the number of classes (10, within 5) in 75 steps and ends there",
+            "figs. 5.3.2 and 5.14.1",
+            level(watched.deep_rank, 10, within=5),
+            each=("watched", "rate"),
             paper="about 10",
-        ),
-        Claim(
-            "within 75 steps deep layers lose a part of the rank they began with",
-            at_least("deep_rank_lost", "first_steps", 0),
-            paper="falls",
-        ),
-        Claim(
-            "over the whole training the ranks of the extractor rise",
-            at_least("early_rank_gained", "vgg19", 0),
-            paper="rise",
-        ),
-        Claim(
-            "deep layers end at a rank of about the number of classes (10, within 5)",
-            level("deep_rank_at_the_end", "vgg19", 10, within=5),
-            paper="stay low",
-        ),
-        Claim(
-            "ranks rise up to the start of the tunnel and fall behind it (within two layers)",
-            level("switch_after_tunnel_start", "vgg19", 0, within=2),
-            paper="at the start",
-        ),
-        Claim(
-            "with the weights of the tunnel put back to their start the accuracy is lost (20 points or more)",
-            at_least("lost_without_the_tunnels_weights", "vgg19", 0.2),
-            paper="deteriorates",
-        ),
-        Claim(
-            "so it is with fresh statistics of batch norm (20 points or more)",
-            at_least("lost_without_the_tunnels_weights_but_fresh_statistics", "vgg19", 0.2),
-            paper="deteriorates",
+            post_hoc="sharpened from at most 20 after the readings at a learning rate of 0.03 were seen",
         ),
     ),
+    questions=(
+        Question(
+            "do ranks rise before the tunnel's start and fall behind it?",
+            level(watched.switch, 0, within=2),
+            each="rate",
+        ),
+        Question(
+            "does resetting the weights of the tunnel cost 20 points or more?",
+            several("statistics", {name: at_least(one, 0.2) for name, one in watched.lost.items()}),
+            each="rate",
+        ),
+    ),
+    figures=watched.figures(WHOLE),
     departures=(
-        NORM,
-        PICTURES,
-        REFERENCE,
-        "layers put back keep the statistics of batch norm, and the output stays as learnt; the thesis is silent",
-        "the first 75 steps are those of a training on 9600 pictures",
+        *(settings.NORM, settings.AUGMENTED, settings.REFERENCE),
+        "the output is never reset; reset layers keep their batch norm statistics unless refreshed",
+        "the first 75 steps are those of a training on 9600 images",
     ),
     measures=("probe", "accuracy", "numerical_rank", RANK, CHANGE, "reset*", "loss"),
-    figures={
-        "Weight change": partial(training_map, measure=CHANGE, cap=0.02),
-        "Ranks while learning": lambda arms, theme: curves_over_training(means_of(arms), RANK, theme=theme),
-        "Tunnel put back": partial(
-            curves,
-            lines=[
-                Curve("probe", "probe", beside=True),
-                Curve("put back from this layer on", "reset", colour=1),
-                Curve("with fresh statistics", "reset_refreshed", colour=1, dash="--"),
-            ],
-            up="accuracy",
-        ),
-    },
+    learned=watched.LEARNED,
 )

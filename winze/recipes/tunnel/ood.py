@@ -1,271 +1,139 @@
-"""What the tunnel does to other data: probes on sets never seen (figures 5.3.3, 5.3.4, 5.10.1 and 5.10.2).
+"""OOD accuracy over depth: probes on data that the network was not trained on (figures 5.3.3, 5.3.4, 5.10.1, 5.10.2).
 
-    winze run tunnel/ood --scale cpu    # MLP-8 on some digits, probed on others
-    winze run tunnel/ood --scale gpu    # CIFAR-10 and Tiny-ImageNet, 3 seeds
+    winze run tunnel/ood --scale cpu    # MLP-8 on some digits, probed on others, 17 run-minutes
+    winze run tunnel/ood --scale gpu    # CIFAR-10 and Tiny-ImageNet, two learning rates, 3 seeds, 2 run-hours
 
-Networks that learnt CIFAR-10 are probed at every layer on ten other classes, on 5, 10, 20 and 50 classes of one set,
-and on many sets, each as a share of its own best layer. Networks that learnt few, more or all classes of a set of a
-hundred are probed on CIFAR-10. Sets that are not at hand are named in the readings and count as not run.
-
-The thesis does not say how many classes its subsets had; at scale gpu they are 10, 30 and 100. Tiny-ImageNet stands in
-for CIFAR-100 there, and some of its classes are close to classes of CIFAR-10 (cats, dogs, trucks).
+Networks trained on CIFAR-10 are probed at every layer on ten other classes, on 5 to 50 classes of one set, and on many
+sets. VGG-19s trained on a percentage of the `classes` of another set are probed on CIFAR-10, in as many steps as one of
+all classes takes. At scale gpu Tiny-ImageNet stands in for CIFAR-100; some of its classes are close to CIFAR-10's.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
 from functools import partial
-from statistics import fmean
 
-from winze.lab import Claim, Recipe, Scale, at_least, at_most, falls, level, rises
-from winze.lab.quantities import OOD, KeptInTunnel, Over, PeakLayer, TunnelLayer, Whole, drop, hidden
-from winze.lab.study import Study, train_and_read
-from winze.recipes.tunnel.numbers import OverSets, Together, fall, spike, spread
-from winze.recipes.tunnel.other_sets import (
-    CIFAR_SETS,
-    DIGITS,
-    EACH_COUNT,
-    EACH_SET,
-    ELSEWHERE,
-    HERE,
-    SUBSETS,
-    TINY_SETS,
-    first_other,
-    of_best,
-    some,
-)
-from winze.recipes.tunnel.settings import (
-    COUNTED,
-    FLAT,
-    GENTLE,
-    GRID,
-    MLP,
-    NORM,
-    ON_GRID,
-    OTHER_DIGITS,
-    OWN_NORMALISATION,
-    PAPER,
-    PICTURES,
-    POOLED,
-    REFERENCE,
-    RESNET,
-    SMALL,
-    SYSTEM,
-    TEN_OF_CIFAR100,
-    TINY,
-    URL,
-    VGG,
-    as_many_steps,
-    gentle,
-    mlp12,
-    resnet34,
-    vgg19,
-)
-from winze.report.curves import curves
+import numpy as np
 
-NETWORKS = {"mlp8": "MLP-8", "mlp12": "MLP-12", "vgg19": "VGG-19", "resnet34": "ResNet-34"}
-SOURCES = ("few_classes", "more_classes", "all_classes")
-LADDERS = {("cpu",): (*SOURCES[:2], "mlp8"), ("gpu", "paper"): SOURCES}  # by scale, from few classes to all
-STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": "Tiny-ImageNet stands in for CIFAR-100"}
-gpu = Study(
-    "winze/vgg19",
-    "cifar10",
-    gentle(VGG, 16),
-    ood=("tinyimagenet", *TINY_SETS, *HERE, *ELSEWHERE),
-    ood_limit=5000,
-    **GRID,
+from winze.lab import Axis, Claim, Question, Reading, Recipe, Scale, at_least, falls, level, rises
+from winze.readings import Point
+from winze.recipes.tunnel import _settings as use
+from winze.recipes.tunnel._quantities import OOD_LOST, OOD_PEAK_AFTER_START, OverSets, lost
+from winze.report.experiment import over_depth
+from winze.train import Epochs
+
+ORDER = np.random.default_rng(0).permutation(100).tolist()
+HERE = ("mnist", "fashion_mnist", "usps", "dtd", "caltech101", "pets")
+ELSEWHERE = ("stl10", "svhn", "food101", "flowers102", "places365", use.TEN_OF_CIFAR100)
+CONVERGED = "training losses differ: 0.0006, 0.03, 1.8 with 10, 30, 100 classes at 0.03; 1.2, 2.9, 4.1 at 0.1"
+
+
+def some(name: str, count: int) -> str:
+    """The first `count` classes of a set of a hundred, in an order that was drawn once."""
+    return name if count == len(ORDER) else f"{name}[{','.join(map(str, ORDER[:count]))}]"
+
+
+def runs(point: Point) -> bool:
+    """All networks on all of CIFAR-10; VGG-19 on a part of another source; each at a learning rate of its own."""
+    whole = point["source"] == "cifar10" and point["classes"] == 100
+    other = point["source"] != "cifar10" and point["network"] == "vgg19"
+    return (whole or other) and use.rate_of_its_own(point)
+
+
+TINY, CIFAR = ({f"{n} classes": some(name, n) for n in (5, 10, 20, 50)} for name in ("tinyimagenet100", "cifar100"))
+FEWER = tuple(
+    ({"source": source, "classes": part}, {"data.name": some(source, part), "reading.ood": ("cifar10",)})
+    for source in ("tinyimagenet100", "cifar100")
+    for part in (10, 30, 50, 100)
 )
-paper = Study(
-    "winze/vgg19",
-    "cifar10",
-    VGG,
-    ood=(TEN_OF_CIFAR100, *CIFAR_SETS, *HERE, *ELSEWHERE[:-1]),
-    **FLAT,
+cpu = Scale(
+    {"training": use.SMALL, "reading": Reading(ood=("digits[5-9]", "digits[5-6]", "digits[5-7]"))},
+    axes={"network": ("mlp8",), "source": ("digits",), "classes": (40, 60, 100), "rate": (0.03,)},
+    seeds=5,
+    at=tuple(
+        ({"classes": 20 * n}, {"data.name": f"digits[0-{n - 1}]", "training": use.as_many_steps(use.SMALL, n / 5)})
+        for n in (2, 3, 5)
+    ),
+    departures=(use.OTHER_DIGITS, "MLP-8 of 256 units, momentum 0.9, learning rate 0.03, 150 epochs"),
 )
-digits = Study("winze/mlp8x256", "digits[0-4]", SMALL, ood=DIGITS)
-few_digits = {
-    "few_classes": {"data": "digits[0-1]", "training": as_many_steps(SMALL, 2 / 5)},
-    "more_classes": {"data": "digits[0-2]", "training": as_many_steps(SMALL, 3 / 5)},
-}
+large, by_classes, by_network = {"network": tuple(use.NETWORKS)}, ("source", "rate"), ("network", "rate")
+of_best = partial(over_depth, panel=by_network, up="probe, share of its best layer", shown=lambda one: one / one.max())
+
 recipe = Recipe(
-    name="tunnel/ood",
-    system=SYSTEM,
-    shows="features for other data are best where the tunnel begins; fewer classes learnt make it longer",
-    paper=PAPER,
-    url=URL,
-    arms={
-        "mlp8": {},
-        "mlp12": mlp12,
-        "vgg19": vgg19,
-        "resnet34": resnet34,
-        **{arm: {} for arm in SOURCES},
+    "tunnel/ood",
+    **use.SCANNED | {"departures": (*use.COMMON, "the thesis does not state its OOD classes nor the sizes of subsets")},
+    shows="OOD accuracy peaks where the tunnel starts and falls behind it",
+    study=use.study,
+    axes={
+        "network": Axis("", {"mlp8": {"network.name": "winze/mlp8x256"}, **use.NETWORKS}, default="vgg19"),
+        "source": Axis("", {"cifar10": {}, "tinyimagenet100": {}, "cifar100": {}, "digits": {}}),
+        "classes": Axis("", {part: {} for part in (10, 30, 40, 50, 60, 100)}, default=100),
+        "rate": use.RATES,
     },
     scales={
-        "smoke": Scale(
-            replace(digits, training=replace(SMALL, epochs=2), limit=300),
-            seeds=(0,),
-            arms=("mlp8", "few_classes"),
-            changes={"few_classes": {"data": "digits[0-1]"}},
-            departures=(OTHER_DIGITS, "2 epochs on 300 samples"),
-        ),
-        "cpu": Scale(
-            digits,
-            seeds=(0, 1, 2, 3, 4),
-            arms=LADDERS["cpu",],
-            changes=few_digits,
-            departures=(
-                OTHER_DIGITS,
-                "MLP-8, 256 wide, with momentum .9 and rate .03, for 150 epochs",
-                "2, 3 and 5 classes learnt; 2, 3 and 5 others probed",
+        "smoke": use.smoke(cpu),
+        "cpu": cpu,
+        "gpu": use.on_gpu(
+            {"reading.ood": ("tinyimagenet", *TINY.values(), *HERE, *ELSEWHERE), "reading.ood_limit": 5000},
+            "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, instead of subsets of CIFAR-100",
+            "at most 5000 OOD samples; 16 to 20 epochs (MLP-12: 60) instead of 160 to 1000; VGG and ResNet in bf16",
+            axes=large | {"source": ("cifar10", "tinyimagenet100"), "classes": (10, 30, 100)},
+            only=runs,
+            at=(
+                ({"rate": 0.05}, {"training.length": Epochs(60), "reading.pool": "flatten"}),
+                *use.at_rates({"network": "vgg19"}, use.VGG, 16, 20),
+                *use.at_rates({"network": "resnet34"}, use.RESNET, 16, 20),
+                ({"network": "resnet34"}, {"reading.pool": use.POOLED}),
+                *FEWER,
+                *(
+                    pair
+                    for part in (10, 30, 100)
+                    for where in [{"source": "tinyimagenet100", "classes": part}]
+                    for pair in use.at_rates(where, use.VGG, 20, 16, part / 100)
+                ),
             ),
         ),
-        "gpu": Scale(
-            gpu,
-            seeds=(0, 1, 2),
-            arms=("mlp12", "vgg19", "resnet34", *SOURCES),
-            changes={
-                "mlp12": {"training": replace(MLP, epochs=60), "pool": "flatten"},
-                "vgg19": {"training": gentle(VGG, 16)},
-                "resnet34": {"training": gentle(RESNET, 16), "pool": POOLED},
-                **{
-                    arm: {
-                        "data": some("tinyimagenet100", count),
-                        "training": as_many_steps(gentle(VGG, 20), count / 100),
-                        "ood": ("cifar10",),
-                    }
-                    for arm, count in zip(SOURCES, (10, 30, 100), strict=True)
-                },
-            },
-            departures=(
-                TINY,
-                "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, stand in for subsets of CIFAR-100",
-                "16 epochs (MLP-12: 60; all of Tiny-ImageNet: 20) instead of 160 to 1000; VGG and ResNet in bf16",
-                GENTLE,
-                ON_GRID,
-                "at most 5000 samples of each other set",
-            ),
+        "paper": use.as_published(
+            {"reading.ood": (use.TEN_OF_CIFAR100, *CIFAR.values(), *HERE, *ELSEWHERE[:-1])},
+            axes=large | {"source": ("cifar10", "cifar100"), "classes": (30, 50, 100), "rate": (0.05, 0.1)},
+            only=runs,
+            at=(*FEWER, *use.fewer("vgg19", use.VGG)),
         ),
-        "paper": Scale(
-            paper,
-            seeds=(0, 1, 2),
-            arms=("mlp12", "vgg19", "resnet34", *SOURCES),
-            changes={
-                arm: {
-                    "data": some("cifar100", count),
-                    "training": as_many_steps(VGG, count / 100),
-                    "ood": ("cifar10",),
-                }
-                for arm, count in zip(SOURCES, (30, 50, 100), strict=True)
-            },
-        ),
-    },
-    work=train_and_read,
-    quantities={
-        "accuracy": Whole("accuracy"),
-        "tunnel_start": TunnelLayer(0.95),
-        "accuracy_kept_in_tunnel": KeptInTunnel(0.95),
-        "rank_at_the_end": hidden("numerical_rank"),
-        "other_data_lost_at_the_end": drop("probe", OOD),
-        "other_data_peak_layer": PeakLayer("probe", OOD),
-        "other_data_peak_after_start": PeakLayer("probe", OOD) - TunnelLayer(0.95),
-        "other_data_falls_with_rank": Together("probe", "numerical_rank"),
-        "other_data_bump": Over("probe", spike, OOD),
-        "least_fall_of_other_sets": OverSets(fall, min),
-        "spread_of_peaks_over_numbers_of_classes": OverSets(partial(PeakLayer, "probe"), spread, SUBSETS),
-        "peak_over_numbers_of_classes": OverSets(partial(PeakLayer, "probe"), fmean, SUBSETS),
-        "stl10_beyond_the_least_fall": fall("stl10") - OverSets(fall, min),
     },
     claims=(
-        *(
-            claim
-            for arm, name in NETWORKS.items()
-            for claim in (
-                Claim(
-                    f"probes of {name} on other data peak at the entry of the tunnel (within two layers)",
-                    level("other_data_peak_after_start", arm, 0, within=2),
-                    paper="peak at the entry",
-                    departure=STAND_INS,
-                ),
-                Claim(
-                    f"behind their peak, probes of {name} on other data fall with the rank (correlation of .5 or more)",
-                    at_least("other_data_falls_with_rank", arm, 0.5),
-                    paper="fall together",
-                    departure=STAND_INS,
-                ),
-                Claim(
-                    f"on all other sets the features of {name} get worse in the tunnel (2 % of the best or more)",
-                    at_least("least_fall_of_other_sets", arm, 0.02),
-                    paper="all fall",
-                    departure=STAND_INS,
-                ),
-                Claim(
-                    f"on its own data the tunnel of {name} keeps the accuracy (98 % of it or more)",
-                    at_least("accuracy_kept_in_tunnel", arm, 0.98),
-                    paper="all but CIFAR-10",
-                ),
-            )
-        ),
-        *(
-            Claim(
-                f"of all sets STL-10 falls least in {NETWORKS[arm]}",
-                at_most("stl10_beyond_the_least_fall", arm, 0),
-                paper="least",
-            )
-            for arm in ("vgg19", "resnet34")
+        Claim(
+            "networks trained on fewer classes lose more OOD accuracy in the tunnel",
+            "fig. 5.3.4",
+            falls(OOD_LOST, over="classes", scale=math.log10),
+            each=by_classes,
+            paper="larger drop",
+            departure=CONVERGED,
         ),
         Claim(
-            "probes of ResNet-34 on other data have a bump at layer 29, the end of its penultimate stage",
-            at_least("other_data_bump", "resnet34", 0),
-            paper="bump at 29",
-            departure="29 with projections is 27 without",
-        ),
-        *(
-            Claim(
-                f"however many other classes are probed, {NETWORKS[arm]} serves them best at one layer (within two)",
-                at_most("spread_of_peaks_over_numbers_of_classes", arm, 2),
-                paper="layer 7 for all",
-                departure=STAND_INS,
-            )
-            for arm in ("mlp8", "vgg19")
-        ),
-        Claim(
-            "that layer of VGG-19 is about the seventh, where its tunnel begins (within two)",
-            level("peak_over_numbers_of_classes", "vgg19", 7, within=2),
-            paper="about 7",
-            scales=("gpu", "paper"),
-            departure=STAND_INS,
-        ),
-        *(
-            Claim(
-                f"the fewer classes a network has learnt, {what}",
-                check(quantity, arms),
-                paper=told,
-                scales=scales,
-                departure={scale: STAND_INS[scale] for scale in scales if scale in STAND_INS},
-            )
-            for what, check, quantity, told in (
-                ("the more it loses on other data", falls, "other_data_lost_at_the_end", "larger drop"),
-                ("the earlier its tunnel begins", rises, "tunnel_start", "longer tunnel"),
-                ("the earlier its features for other data are best", rises, "other_data_peak_layer", "earlier drop"),
-            )
-            for scales, arms in LADDERS.items()
+            "the accuracy on every OOD set falls in the tunnel (by 2 % of its best or more)",
+            "fig. 5.10.1",
+            at_least(OverSets(lost, min).named("least share lost of all OOD sets"), 0.02),
+            each=by_network,
+            paper="all fall",
         ),
     ),
-    departures=(
-        NORM,
-        PICTURES,
-        REFERENCE,
-        COUNTED,
-        OWN_NORMALISATION,
-        "the thesis's ten other classes, and the sizes of its subsets, are not said",
-        "a network that learns fewer classes takes as many steps as one that learns all",
-    ),
-    measures=("probe", "accuracy", "numerical_rank", "loss"),
-    figures={
-        "Depth profile": first_other,
-        "Many other sets": partial(curves, lines=EACH_SET, up="probe, share of its best layer", shown=of_best),
-        "Numbers of other classes": partial(
-            curves, lines=EACH_COUNT, up="probe, share of its best layer", shown=of_best
+    questions=(
+        Question(
+            "do networks trained on fewer classes start their tunnel earlier?",
+            rises("tunnel_start", over="classes", scale=math.log10),
+            each=by_classes,
+            departure=CONVERGED,
         ),
-    },
+        Question(
+            "does OOD accuracy peak at the entry of the tunnel after short trainings (within two layers)?",
+            level(OOD_PEAK_AFTER_START, 0, within=2),
+            each=by_network,
+        ),
+    ),
+    figures=(
+        over_depth({"own data": "probe", "OOD": ("probe", "tinyimagenet")}, panel=by_network, at={"source": "cifar10"}),
+        over_depth("probe", colour="classes", panel=by_classes, ood=True, at={"source": ("tinyimagenet100", "digits")}),
+        of_best({one.replace("_", " "): ("probe", one) for one in ("tinyimagenet", *HERE)}, title="Many OOD sets"),
+        of_best({said: ("probe", name) for said, name in TINY.items()}, title="Numbers of OOD classes"),
+    ),
 )

@@ -1,118 +1,69 @@
-"""Do networks without a tunnel forget less: VGG-19 with ever fewer convolutions on two tasks (figure 5.4.1).
+"""Do networks without a tunnel forget less: VGG-19 with ever fewer convolutions on two tasks (thesis, figure 5.4.1).
 
-    winze run tunnel/shorter --scale cpu    # VGG-19 with an eighth of the channels on digits
-    winze run tunnel/shorter --scale gpu    # VGG-19 of 5 to 19 layers on CIFAR-10, 3 seeds
+    winze run tunnel/shorter --scale cpu                   # VGG-19 with an eighth of the channels on digits: 9 minutes
+    winze run tunnel/shorter --scale gpu --at rate=0.03    # CIFAR-10: 7 points x 3 seeds, 32 minutes of an H200
 
-A network learns five classes, then five others, with a head for each task. `learnt` is how often it is right about a
-task right after learning it, `kept` at the end, and forgetting what lies between. Arms are named after the number of
-layers: convolutions, two linear layers and the output. The thesis does not say which layers it took away; here they are
-the deepest convolutions, and all five pools stay.
+Forgetting is the accuracy on a task right after it minus that at the end. A VGG-19 of 11 layers has 8 convolutions, the
+extractor that the thesis finds on CIFAR-10, two linear layers and the output.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
-from winze.lab import Claim, Recipe, Scale, higher, rises
-from winze.lab.quantities import Whole
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, PICTURES, SYSTEM, URL
-from winze.recipes.tunnel.tasks import FORGETTING, Continual, remember, title
-from winze.report.ladders import Rung, ladder
+from winze.lab import Axis, Recipe, Scale
+from winze.lab.claims import higher, not_below, rises, several
+from winze.recipes.tunnel import _continual as two
+from winze.recipes.tunnel._settings import THESIS
+from winze.report.experiment import over_setting
 
 LINEAR = 3  # layers behind the convolutions
-CONVS = (2, 4, 6, 8, 10, 13, 16)
-ARMS = {f"layers_{convs + LINEAR}": convs for convs in CONVS}
-FEW = ("layers_7", "layers_11", "layers_19")
-WHOLE, AS_EXTRACTOR, BELOW = "layers_19", "layers_11", "layers_5"
-LADDERS = {("cpu",): FEW, ("gpu", "paper"): tuple(ARMS)}  # by scale
-
+whole, extractor, less = ({"layers": layers} for layers in (19, 11, 5))
+learned = {f"task {k}": one for k, one in two.learned.items()}
 
 recipe = Recipe(
-    name="tunnel/shorter",
-    system=SYSTEM,
-    shows="networks without a tunnel learn as well and forget less",
-    paper=PAPER,
-    url=URL,
-    arms={arm: {"options": {"convs": convs}} for arm, convs in ARMS.items()},
+    "tunnel/shorter",
+    **THESIS,
+    shows="networks without a tunnel are as accurate and forget less",
+    study=two.study,
+    axes={
+        "layers": Axis("network.options.convs", {n + LINEAR: n for n in (2, 4, 6, 8, 10, 13, 16)}, default=19),
+        "rate": two.RATE,
+    },
     scales={
-        "smoke": Scale(
-            Continual("winze/vgg19x0.0625", "digits", replace(CONTINUAL, epochs=1, augment=()), limit=200),
-            seeds=(0,),
-            arms=(AS_EXTRACTOR, WHOLE),
-            departures=("digits instead of CIFAR-10", "VGG-19 with 4 channels, 1 epoch a task on 200 samples"),
-        ),
-        "cpu": Scale(
-            Continual("winze/vgg19x0.125", "digits", replace(CONTINUAL, augment=())),
-            seeds=tuple(range(8)),
-            arms=FEW,
-            departures=("digits instead of CIFAR-10, as they are", "VGG-19 with an eighth of the channels"),
-        ),
-        "gpu": Scale(
-            Continual("winze/vgg19", "cifar10", replace(GENTLE_TASKS, epochs=10, evaluate_every=10)),
-            seeds=(0, 1, 2),
-            changes={"*": FAST},
-            departures=("10 epochs a task instead of 30", "in bf16", GENTLE),
-        ),
-        "paper": Scale(Continual("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
+        "smoke": Scale(two.smoke, {"layers": (11, 19), **two.PUBLISHED}, departures=(two.SMOKE,)),
+        "cpu": Scale(two.digits, {"layers": (7, 11, 19), **two.PUBLISHED}, seeds=8, departures=(two.DIGITS,)),
+        "gpu": Scale(two.ten_epochs, seeds=3, at=(two.GENTLY, two.FIFTEEN), departures=(two.SHORT, two.TWO_RATES)),
+        "paper": Scale({}, two.PUBLISHED, seeds=3),
     },
-    work=remember,
-    quantities={
-        **{
-            f"{measure}_of_task_{task}": Whole(measure, title(task))
-            for measure in ("learnt", "kept")
-            for task in (1, 2)
-        },
-        "forgetting_of_task_1": Whole(FORGETTING, title(1)),
-    },
+    work=two.learn_tasks,
     claims=(
-        *(
-            Claim(
-                f"VGG-19 of its first 8 convolutions learns task {task} as well as the whole (2 points less at most)",
-                higher(f"learnt_of_task_{task}", AS_EXTRACTOR, than=WHOLE, by=-0.02),
-                paper="as the whole",
-            )
-            for task in (1, 2)
+        two.claim(
+            "VGG-19 without its tunnel (8 of its 16 convolutions) learns both tasks as well as the whole network (2 "
+            "points less at most)",
+            "fig. 5.4.1",
+            several(
+                "task", {name: not_below(one, extractor, than=whole, margin=0.02) for name, one in learned.items()}
+            ),
+            paper="as the whole",
         ),
-        *(
-            Claim(
-                f"networks shorter than the extractor learn task {task} worse: 2 convolutions against 8",
-                higher(f"learnt_of_task_{task}", AS_EXTRACTOR, than=BELOW),
-                paper="lower below the extractor",
-            )
-            for task in (1, 2)
-        ),
-        Claim(
-            "VGG-19 of its first 8 convolutions forgets less than the whole",
-            higher("forgetting_of_task_1", WHOLE, than=AS_EXTRACTOR),
+        two.claim(
+            "VGG-19 without its tunnel (8 of its 16 convolutions) forgets less of task 1 than the whole network",
+            "fig. 5.4.1",
+            higher(two.forgetting, whole, than=extractor),
             paper="forgets less",
-        ),
-        *(
-            Claim(
-                "the shorter the network, the less it forgets",
-                rises("forgetting_of_task_1", ladder_of, at=[float(arm.split("_")[1]) for arm in ladder_of]),
-                paper="forgets less",
-                scales=scales,
-            )
-            for scales, ladder_of in LADDERS.items()
+            headline=True,
         ),
     ),
-    departures=(
-        NORM,
-        PICTURES,
-        "the deepest convolutions are taken away first, pools and linear layers stay; the thesis does not say which",
-        "classes come in the order of the data set; the thesis does not say which it took",
+    questions=(
+        two.question("does forgetting grow with the number of layers?", rises(two.forgetting, over="layers")),
+        two.question(
+            "do networks shorter than the extractor (2 convolutions) learn worse?",
+            several("on", {name: higher(one, extractor, than=less) for name, one in learned.items()}),
+        ),
     ),
-    measures=("learnt", "kept", FORGETTING),
-    figures={
-        "Accuracy and forgetting": partial(
-            ladder,
-            at={arm: convs + LINEAR for arm, convs in ARMS.items()},
-            rungs=[
-                Rung("accuracy right after", {title(task): ("learnt", title(task)) for task in (1, 2)}),
-                Rung("forgetting", {title(1): (FORGETTING, title(1))}),
-            ],
-            across="number of layers",
-        )
-    },
+    figures=(
+        over_setting(learned, x="layers", panel="rate", up="accuracy right after the task"),
+        over_setting(two.forgetting, x="layers", line="rate", up="forgetting of task 1"),
+    ),
+    departures=(*two.DEPARTURES, "the deepest convolutions are removed first; the thesis does not say which"),
+    **two.stored,
 )

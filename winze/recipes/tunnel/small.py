@@ -1,114 +1,76 @@
 """Small networks on CIFAR-10, whose weights come with winze: VGG-19 with a quarter of the channels, ResNet-20, a ViT.
 
-    winze run tunnel/small --scale cpu    # smaller ones on digits
+    winze run tunnel/small --scale cpu    # smaller ones on digits, a minute
     winze run tunnel/small --scale gpu    # the networks that `winze scan NAME --pretrained` loads, 3 seeds
 
-The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether its picture holds in networks that a laptop scans in
-seconds is our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
+The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether networks that a laptop scans in seconds have tunnels is
+our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from typing import Any
 
-from winze.lab import Recipe, Scale
-from winze.lab.quantities import OOD, KeptInTunnel, TunnelLayer, Whole, drop, hidden
-from winze.lab.study import Study, train_and_read
-from winze.recipes.tunnel.claims import has_tunnel, keeps_accuracy, loses_other_data
-from winze.recipes.tunnel.numbers import TunnelShare
-from winze.recipes.tunnel.settings import (
-    CONVOLUTIONS,
-    COUNTED,
-    GRID,
-    NORM,
-    ON_GRID,
-    OTHER_DIGITS,
-    OWN_NORMALISATION,
-    PAPER,
-    PICTURES,
-    POOLED,
-    REFERENCE,
-    RESNET,
-    SYSTEM,
-    TINY,
-    URL,
-    VGG,
-    VIT,
-    quick,
-    shortened,
+from winze.lab import Axis, Question, Recipe, Scale, at_least, at_most
+from winze.recipes.tunnel import _settings as use
+from winze.recipes.tunnel._quantities import OOD_LOST, START_SHARE
+from winze.report.experiment import profiles, tunnel_starts
+from winze.train import Epochs
+
+
+def each(setting: str, *values: Any) -> use.Pairs:
+    """A setting of VGG-19, of ResNet-20 and of the ViT."""
+    return tuple(({"network": one}, {setting: value}) for one, value in zip(NETWORKS, values, strict=False))
+
+
+NETWORKS = {
+    "vgg19": {"network.name": "winze/vgg19x0.25"},
+    "resnet20": {"network.name": "winze/resnet20", "reading.places": "blocks"},
+    "vit": {"network.name": "winze/vit6x128", "reading.places": "blocks"},
+}
+POOLS = each("reading.pool", 2, use.POOLED, "mean")
+short = (
+    use.quick(use.VGG, 60),
+    use.quick(use.RESNET, 60),
+    replace(use.VIT, length=Epochs(100), precision="bf16-mixed"),
 )
-from winze.report.starts import tunnel_starts
-
-NAMES = {"vgg19": "VGG-19 with a quarter of the channels", "resnet20": "ResNet-20", "vit": "a ViT of 6 blocks"}
-STAND_INS = {"smoke": OTHER_DIGITS, "cpu": OTHER_DIGITS, "gpu": TINY, "paper": TINY}
-digits = Study("winze/vgg19x0.125", "digits[0-4]", CONVOLUTIONS, ood=("digits[5-9]",), pool="flatten")
-pictures = Study("winze/vgg19x0.25", "cifar10", VGG, ood=("tinyimagenet",), **GRID)
-
+cpu = use.on_digits(
+    {},
+    "VGG-19 with an eighth of the channels, ResNet-20 with half; no ViT",
+    axes={"network": ("vgg19", "resnet20")},
+    at=each("network.name", "winze/vgg19x0.125", "winze/resnet20x0.5"),
+)
 
 recipe = Recipe(
-    name="tunnel/small",
-    system=SYSTEM,
-    shows="whether small networks, which come with winze, have tunnels",
-    paper=PAPER,
-    url=URL,
-    arms={
-        "vgg19": {},
-        "resnet20": {"network": "winze/resnet20", "places": "blocks"},
-        "vit": {"network": "winze/vit6x128", "places": "blocks", "pool": "mean"},
-    },
+    "tunnel/small",
+    **use.SCANNED | {"measures": (*use.MEASURES, "effective_rank")},
+    shows="whether the small networks that come with winze have tunnels",
+    study=use.study,
+    axes={"network": Axis("", NETWORKS)},
     scales={
-        "smoke": Scale(
-            replace(digits, network="winze/vgg19x0.0625", training=shortened(CONVOLUTIONS, 1), limit=200),
-            seeds=(0,),
-            changes={
-                "resnet20": {"network": "winze/resnet20x0.25"},
-                "vit": {"network": "winze/vit2x32", "training": replace(VIT, epochs=1, warmup=0, augment=())},
-            },
-            departures=(OTHER_DIGITS, "smaller networks, 1 epoch on 200 samples"),
-        ),
-        "cpu": Scale(
-            digits,
-            seeds=(0, 1, 2),
-            arms=("vgg19", "resnet20"),
-            changes={"resnet20": {"network": "winze/resnet20x0.5"}},
-            departures=(OTHER_DIGITS, "VGG-19 with an eighth of the channels, ResNet-20 with half; no ViT"),
-        ),
+        "smoke": use.smoke(cpu),
+        "cpu": cpu,
         "gpu": Scale(
-            replace(pictures, training=quick(VGG, 60)),
-            seeds=(0, 1, 2),
-            changes={
-                "resnet20": {"training": quick(RESNET, 60), "pool": POOLED},
-                "vit": {"training": replace(VIT, epochs=100, precision="bf16-mixed")},
-            },
-            departures=(TINY, "60 epochs of VGG and ResNet, 100 of the ViT, in bf16", ON_GRID),
+            {**use.GRID, **use.TINY},
+            seeds=3,
+            at=each("training", *short) + POOLS,
+            departures=(use.ON_TINY, use.ON_GRID, "60 epochs of VGG and ResNet, 100 of the ViT, in bf16"),
         ),
-        "paper": Scale(
-            pictures,
-            seeds=(0, 1, 2),
-            changes={"resnet20": {"training": RESNET, "pool": POOLED}, "vit": {"training": VIT}},
-            departures=(TINY, ON_GRID, "the thesis has full VGG-19 and ResNet-34: its trainings, and a usual one"),
+        "paper": use.as_published(at=each("training", use.VGG, use.RESNET, use.VIT) + POOLS[2:]),
+    },
+    questions=(
+        Question(
+            "does the tunnel start within the first three quarters of the layers?",
+            at_most(START_SHARE, 0.75),
+            each="network",
         ),
-    },
-    work=train_and_read,
-    quantities={
-        "accuracy": Whole("accuracy"),
-        "tunnel_start": TunnelLayer(0.95),
-        "share_of_layers_before_the_tunnel": TunnelShare(),
-        "accuracy_kept_in_tunnel": KeptInTunnel(0.95),
-        "rank_at_the_end": hidden("numerical_rank"),
-        "other_data_lost_at_the_end": drop("probe", OOD),
-    },
-    claims=tuple(
-        claim
-        for arm, name in NAMES.items()
-        for claim in (
-            has_tunnel(arm, name, {"vgg19": "42 % of VGG-19", "resnet20": "59 % of ResNet-34"}.get(arm, "open")),
-            keeps_accuracy(arm, name),
-            loses_other_data(arm, name, "open" if arm == "vit" else "falls", STAND_INS),
-        )
+        Question(
+            "does OOD accuracy fall in the tunnel (by 5 points or more)?",
+            at_least(OOD_LOST, 0.05),
+            each="network",
+            departure=use.FEW_IMAGES,
+        ),
     ),
-    departures=(NORM, PICTURES, REFERENCE, COUNTED, OWN_NORMALISATION),
-    measures=("probe", "accuracy", "numerical_rank", "effective_rank", "loss"),
-    figures={"Start of the tunnel": partial(tunnel_starts, within=0.75)},
+    figures=(profiles("network"), tunnel_starts("network", within=0.75)),
 )

@@ -1,221 +1,99 @@
-"""Is the tunnel task-agnostic: extractor and tunnel of two tasks, crossed (table 5.4.1).
+"""Is the tunnel task-agnostic: extractors and tunnels of two tasks exchanged (thesis, table 5.4.1).
 
-    winze run tunnel/swap --scale cpu    # VGG-19 with an eighth of the channels on digits, minutes on 2 cores
-    winze run tunnel/swap --scale gpu    # VGG-19 on CIFAR-10, 3 seeds
+    winze run tunnel/swap --scale cpu                   # VGG-19 with an eighth of the channels on digits: 7 minutes
+    winze run tunnel/swap --scale gpu --at rate=0.03    # VGG-19 on CIFAR-10: 2 points x 3 seeds, 40 minutes of an H200
 
-A network learns five classes (task 1), then five others (task 2), with a head for each task. E_k and T_k are its
-extractor (layers 1 to 8) and its tunnel (the other hidden layers) after task k. E_a + T_b is judged on each task
-through that task's head. FT: the head learnt anew on task 1, on top of E2 + T1, or right on top of E2.
-
-The thesis's numbers are of one class split that it does not name, and of a training that it does not give for this
-table; here both are those of its other continual runs, and classes come in the order of the data set.
+A network is trained on task 1, then on task 2, with a head per task. E_k and T_k are its extractor (layers 1 to 8) and
+its tunnel (the other hidden layers) after task k; E_a + T_b is evaluated on each task through that task's head. FT: a
+new head is fitted on task 1, on top of E2 + T1 or directly on top of E2.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
+from winze.lab import Axis, Reading, Recipe, Scale
+from winze.lab.claims import at_least, higher, level, several
+from winze.lab.continual import over_chance
+from winze.recipes.tunnel import _continual as two
+from winze.recipes.tunnel._continual import PROBED, TUNED, on
+from winze.recipes.tunnel._settings import FAST, THESIS
+from winze.report.experiment import over_setting
 
-from winze.lab import Claim, Recipe, Scale, at_least, higher, level
-from winze.lab.bench import Bench
-from winze.lab.quantities import Number, Whole
-from winze.observe import scan
-from winze.recipes.tunnel.settings import CONTINUAL, FAST, GENTLE, GENTLE_TASKS, NORM, PAPER, PICTURES, SYSTEM, URL
-from winze.recipes.tunnel.tasks import Continual, Learnt, learn, title
-from winze.report.points import Group, points
-
-PAIRS = {"E1+T1": (1, 1), "E1+T2": (1, 2), "E2+T2": (2, 2), "E2+T1": (2, 1)}
-TUNED, PROBED = "E2+T1 (FT)", "E2 (FT)"
-TABLE = {  # table 5.4.1: percent right on tasks 1 and 2
-    "E1+T1": (92.04, 56.8),
-    "E1+T2": (92.5, 58.04),
-    "E2+T2": (50.84, 93.94),
-    "E2+T1": (50.66, 93.72),
-    TUNED: (56.1,),
-    PROBED: (74.4,),
+TABLE = {  # table 5.4.1: accuracy in percent, by task
+    1: {"E1+T1": 92.04, "E1+T2": 92.5, "E2+T2": 50.84, "E2+T1": 50.66, TUNED: 56.1, PROBED: 74.4},
+    2: {"E1+T1": 56.8, "E1+T2": 58.04, "E2+T2": 93.94, "E2+T1": 93.72},
 }
-CELLS = [(row, task, value) for row, values in TABLE.items() for task, value in enumerate(values, 1)]
-FULL = ("gpu", "paper")
+CELLS = {f"{row}, task {k}": (k, row, value) for k, rows in TABLE.items() for row, value in rows.items()}
+own, tunnel, extractor = {1: "E1+T1", 2: "E2+T2"}, {1: "E1+T2", 2: "E2+T1"}, {1: "E2+T1", 2: "E1+T2"}
+gain = {k: (on(k, tunnel[k]) - on(k, own[k])).named(f"gain on task {k} by the tunnel of task {3 - k}") for k in own}
+lost = {
+    k: (on(k, own[k]) - on(k, extractor[k])).named(f"loss on task {k} by the extractor of task {3 - k}") for k in own
+}
+lost_by_tunnel = (on(1, "E1+T1") - on(1, "E1+T2")).named("loss on task 1 by the tunnel of task 2")
+exchanges = {f"tunnel, task {k}": level(gain[k], 0, within=0.05) for k in own}
+exchanges |= {f"extractor, task {k}": at_least(lost[k], 0.2) for k in own}
+levels = {name: level(on(k, row), value / 100, within=0.05) for name, (k, row, value) in CELLS.items()}
+unequal = {"T1, task 2": level(gain[2], 0, within=0.05), "T2, task 1": at_least(lost_by_tunnel, 0.05)}
 
-
-@dataclass(frozen=True)
-class Swap(Continual):
-    """Tasks, and the last layer of the extractor."""
-
-    extractor: int = 8
-    probe: Literal["ridge", "adam"] = "adam"
-
-
-def work(config: Swap, bench: Bench) -> None:
-    """Learn both tasks, judge every pair of extractor and tunnel, and learn the head of task 1 anew."""
-    learnt = learn(config, bench)
-    if not bench.writes:
-        return
-    for measure, (front, back) in PAIRS.items():
-        for task in (1, 2):
-            right = learnt.accuracy(learnt.crossed(front, back, config.extractor), task)
-            bench.readings.add(
-                measure, right, data=title(task), split="test", n=len(learnt.tasks[task - 1].test_labels)
-            )
-    for measure, right in _tuned(config, learnt).items():
-        bench.readings.add(measure, right, data=title(1), split="test", n=len(learnt.tasks[0].test_labels))
-    bench.readings.conventions["notes"].append(
-        f"the extractor is layers 1 to {config.extractor} ({learnt.names[config.extractor - 1]}), "
-        f"the tunnel layers {config.extractor + 1} to {len(learnt.names)}"
-    )
-
-
-def _tuned(config: Swap, learnt: Learnt) -> dict[str, float]:
-    """What linear heads learnt on task 1 reach on top of E2 + T1 and of E2."""
-    learnt.net.load_state_dict(learnt.crossed(2, 1, config.extractor))
-    device = next(learnt.net.parameters()).device
-    task, places = learnt.tasks[0], [learnt.names[config.extractor - 1], learnt.names[-1]]
-    train, test = ((learnt.preprocess(images.to(device)), labels) for images, labels in (task.train, task.test))
-    found = scan(
-        learnt.net,
-        train,
-        test,
-        places=places,
-        measures=("probe",),
-        probe=config.probe,
-        pool="flatten",
-        progress=False,
-    )
-    return dict(zip((PROBED, TUNED), found.curve("probe").tolist(), strict=True))
-
-
-def _on(row: str, task: int) -> Number:
-    return Whole(row, title(task))
-
-
-def _name(row: str, task: int) -> str:
-    return f"{row} on task {task}"
-
-
-groups = [
-    Group(row, {title(task): (row, title(task)) for task in range(1, len(values) + 1)}) for row, values in TABLE.items()
-]
 recipe = Recipe(
-    name="tunnel/swap",
-    system=SYSTEM,
-    shows="the tunnel serves another task as well as its own; the extractor is what a task needs and forgets",
-    paper=PAPER,
-    url=URL,
-    arms={"five_five": {"tasks": (5, 5)}, "seven_three": {"tasks": (7, 3)}},
+    "tunnel/swap",
+    **THESIS,
+    shows="the tunnel is task-agnostic; what a task needs and forgets is the extractor",
+    study=two.Swap(**two.parts, reading=Reading(probe="adam")),
+    axes={"split": Axis("tasks", {name: two.splits[name] for name in ("5+5", "7+3")}), "rate": two.RATE},
     scales={
-        "smoke": Scale(
-            Swap(
-                "winze/vgg11x0.0625",
-                "digits",
-                replace(CONTINUAL, epochs=1, augment=()),
-                limit=200,
-                extractor=4,
-                probe="ridge",
-            ),
-            seeds=(0,),
-            departures=("digits instead of CIFAR-10", "VGG-11 with 4 channels, 1 epoch a task on 200 samples"),
-        ),
-        "cpu": Scale(
-            Swap("winze/vgg19x0.125", "digits", replace(CONTINUAL, augment=()), probe="ridge"),
-            seeds=(0, 1, 2, 3, 4, 5),
-            departures=(
-                "digits instead of CIFAR-10, as they are",
-                "VGG-19 with an eighth of the channels",
-                "heads learnt anew are fitted in closed form",
-            ),
-        ),
-        "gpu": Scale(
-            Swap("winze/vgg19", "cifar10", GENTLE_TASKS),
-            seeds=(0, 1, 2),
-            changes={"*": FAST},
-            departures=("in bf16", GENTLE),
-        ),
-        "paper": Scale(Swap("winze/vgg19", "cifar10", CONTINUAL), seeds=(0, 1, 2)),
+        "smoke": Scale({**two.smoke, "reading.probe": "ridge"}, two.PUBLISHED, departures=(two.SMOKE,)),
+        "cpu": Scale({**two.digits, "reading.probe": "ridge"}, two.PUBLISHED, seeds=6, departures=(two.DIGITS,)),
+        "gpu": Scale(FAST, seeds=3, at=(two.GENTLY,), departures=(two.TWO_RATES,)),
+        "paper": Scale({}, two.PUBLISHED, seeds=3),
     },
-    work=work,
-    quantities={
-        **{_name(row, task): _on(row, task) for row, task, _ in CELLS},
-        "gain_on_task_1_by_the_tunnel_of_task_2": _on("E1+T2", 1) - _on("E1+T1", 1),
-        "gain_on_task_2_by_the_tunnel_of_task_1": _on("E2+T1", 2) - _on("E2+T2", 2),
-        "loss_on_task_1_by_the_extractor_of_task_2": _on("E1+T1", 1) - _on("E2+T1", 1),
-        "loss_on_task_2_by_the_extractor_of_task_1": _on("E2+T2", 2) - _on("E1+T2", 2),
-        "loss_on_task_1_by_the_tunnel_of_task_2": _on("E1+T1", 1) - _on("E1+T2", 1),
-        "gain_of_a_head_on_E2_over_one_on_E2+T1": _on(PROBED, 1) - _on(TUNED, 1),
-        "gain_of_a_new_head_on_E2+T1": _on(TUNED, 1) - _on("E2+T1", 1),
-    },
+    work=two.exchange,
     claims=(
-        Claim(
-            "on task 1 the tunnel of task 2 is as good as that of task 1, behind the extractor of task 1 (5 points)",
-            level("gain_on_task_1_by_the_tunnel_of_task_2", "five_five", 0, within=0.05),
-            paper="92.04 -> 92.5",
+        two.claim(
+            "the tunnel is task-agnostic: the other task's tunnel keeps the accuracy within 5 points, the other task's "
+            "extractor loses 20 points or more",
+            "table 5.4.1",
+            several("exchanged", exchanges),
+            paper={f"tunnel, task {k}": f"{TABLE[k][own[k]]} -> {TABLE[k][tunnel[k]]}" for k in own}
+            | {f"extractor, task {k}": f"{TABLE[k][own[k]]} -> {TABLE[k][extractor[k]]}" for k in own},
+            headline=True,
         ),
-        Claim(
-            "on task 2 the tunnel of task 1 is as good as that of task 2, behind the extractor of task 2 (5 points)",
-            level("gain_on_task_2_by_the_tunnel_of_task_1", "five_five", 0, within=0.05),
-            paper="93.94 -> 93.72",
+        two.claim(
+            "extractors and tunnels of two tasks reach the accuracies of table 5.4.1 (within 5 points)",
+            "table 5.4.1",
+            several("combination", levels),
+            paper={name: value for name, (_, _, value) in CELLS.items()},
+            scales=("gpu", "paper"),
         ),
-        Claim(
-            "the extractor of task 2 has lost task 1, whatever the tunnel (20 points or more)",
-            at_least("loss_on_task_1_by_the_extractor_of_task_2", "five_five", 0.2),
-            paper="92.04 -> 50.66",
+        two.claim(
+            "after tasks of 7 and 3 classes the tunnel of the larger task keeps the accuracy on the smaller (within 5 "
+            "points), and the tunnel of the smaller loses 5 points or more on the larger",
+            "appendix on tasks of unequal size",
+            several("tunnel", unequal),
+            at={"split": "7+3"},
+            paper={"T1, task 2": "keeps both", "T2, task 1": "does badly"},
         ),
-        Claim(
-            "the extractor of task 1 does not serve task 2, whatever the tunnel (20 points or more)",
-            at_least("loss_on_task_2_by_the_extractor_of_task_1", "five_five", 0.2),
-            paper="93.94 -> 58.04",
+    ),
+    questions=(
+        two.question(
+            "does the tunnel of task 2 lose more on task 1 where task 2 has fewer classes?",
+            higher(lost_by_tunnel, {"split": "7+3"}, than={"split": "5+5"}),
         ),
-        Claim(
-            "a new head on the extractor of task 2 finds more of task 1 than one behind a tunnel",
-            at_least("gain_of_a_head_on_E2_over_one_on_E2+T1", "five_five", 0),
-            paper="56.1 -> 74.4",
-        ),
-        Claim(
-            "a new head behind extractor 2 and tunnel 1 finds back a little of task 1",
-            at_least("gain_of_a_new_head_on_E2+T1", "five_five", 0),
-            paper="50.66 -> 56.1",
-        ),
-        Claim(
-            "the tunnel of a task of more classes keeps task 2 of fewer (5 points)",
-            level("gain_on_task_2_by_the_tunnel_of_task_1", "seven_three", 0, within=0.05),
-            paper="keeps both",
-        ),
-        Claim(
-            "the tunnel of a task of fewer classes does badly on task 1 of more (loses 5 points or more)",
-            at_least("loss_on_task_1_by_the_tunnel_of_task_2", "seven_three", 0.05),
-            paper="does badly",
-        ),
-        Claim(
-            "it does worse than where both tasks have as many classes",
-            higher("loss_on_task_1_by_the_tunnel_of_task_2", "seven_three", than="five_five"),
-            paper="does badly",
-        ),
-        *(
-            Claim(
-                f"{row} is right about {value} % of task {task} (within 5 points)",
-                level(_name(row, task), "five_five", value / 100, within=0.05),
-                paper=value,
-                scales=FULL,
-            )
-            for row, task, value in CELLS
-        ),
+    ),
+    figures=tuple(
+        over_setting(
+            {row: on(k, row) for row in rows},
+            x="rate",
+            panel="split",
+            paper={(0.1, "5+5", row): value / 100 for row, value in rows.items()},
+            up=f"accuracy on task {k}",
+        )
+        for k, rows in TABLE.items()
     ),
     departures=(
-        NORM,
-        PICTURES,
-        "both tasks learn as the thesis's other continual runs do: 30 epochs each at a constant rate of .1",
-        "classes come in the order of the data set; the thesis does not say which it took",
-        "statistics of batch norm go with their layer",
-        "new heads are linear probes: Adam at .001, 30 epochs",
+        *two.DEPARTURES,
+        *two.CROSSED,
+        "new heads are linear probes: Adam at 0.001, 30 epochs; ridge on digits",
     ),
     measures=("E*",),
-    figures={
-        "Extractors and tunnels crossed": partial(
-            points,
-            groups=groups,
-            what="accuracy",
-            told={"five_five": {(row, title(task)): value / 100 for row, task, value in CELLS}},
-            whose="the thesis, CIFAR-10",
-        )
-    },
+    learned=(over_chance(on(1, "E1+T1")), 2.0),
 )

@@ -1,4 +1,4 @@
-"""Numbers of a network that learnt at a temperature."""
+"""Numbers of a network that was trained at a temperature."""
 
 from __future__ import annotations
 
@@ -7,35 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.quantities import (
-    LAST_OOD,
-    OOD,
-    Number,
-    Over,
-    PeakLayer,
-    TunnelLayer,
-    Whole,
-    best,
-    drop,
-    first,
-    hidden,
-    last,
-)
+from winze.lab.claims.quantities import LAST_OOD, OOD, Number, Over, PeakLayer, Whole, best, drop, hidden, last
 from winze.readings import Array, Readings, ReadingsError
 from winze.report import facts
 from winze.report.means import layer_numbers
 
-ETA = {"imagenet": 0.95}  # of the best probe; elsewhere .99
+ETA = {"imagenet": 0.95}  # of the best probe; elsewhere 0.99
 SLACK = 1e-9
-
-
-def nominal(readings: Readings) -> int:
-    """The number of layers that a network is named after: 8 of `winze/mlp8x128`, 18 of `winze/resnet18`."""
-    name = str(readings.conventions.get("network", ""))
-    number = re.search(r"\d+", name.split("/")[-1])
-    if number is None:
-        raise ReadingsError(f"the name of the network, {name!r}, has no number of layers")
-    return int(number[0])
 
 
 @dataclass(frozen=True)
@@ -50,11 +28,29 @@ class Kappa(Number):
     def __call__(self, readings: Readings) -> float:
         if not facts.has(readings, self.measure):
             return best(self.measure)(readings)  # which says why there is none
-        total = nominal(readings)
+        total = self.layers(readings)
         numbers = np.array(list(layer_numbers(readings).values()))
         curve = np.where(numbers <= total, facts.column(readings, self.measure), -np.inf)
         eta = ETA.get(facts.home(readings), 0.99)
         return float(numbers[int(np.argmax(curve >= eta * np.nanmax(curve) - SLACK))]) / total
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        """Half a layer to either side: layers are whole numbers, and equal ones of three seeds are no interval."""
+        value, half = self(readings), 0.5 / self.layers(readings)
+        return value - half, value + half
+
+    def layers(self, readings: Readings) -> int:
+        """The number in the network's name: 8 of `winze/mlp8x128`, 18 of `winze/resnet18`."""
+        name = str(readings.conventions.get("network", ""))
+        number = re.search(r"\d+", name.split("/")[-1])
+        if number is None:
+            raise ReadingsError(f"the name of the network, {name!r}, has no number of layers")
+        return int(number[0])
+
+
+def added_late(norms: Array) -> float:
+    """The share of the last hidden layer's norm that the later half of the hidden layers adds."""
+    return float(1 - norms[:-1][(len(norms) - 2) // 2] / norms[-2])
 
 
 def late_over_early(norms: Array) -> float:
@@ -63,40 +59,31 @@ def late_over_early(norms: Array) -> float:
     return float(late.mean() / early.mean())
 
 
-def added_late(norms: Array) -> float:
-    """The share of the last hidden layer's norm that its later half of the layers has added."""
-    inside = norms[:-1]
-    return float(1 - inside[(len(inside) - 1) // 2] / inside[-1])
-
-
 def together(norms: Array) -> float:
     """The norm of all hidden layers' weights."""
     return float(np.sqrt(np.square(norms[:-1]).sum()))
 
 
-QUANTITIES = {
-    "accuracy": Whole("accuracy"),
-    "diverged": Whole("diverged"),
-    "rate": Whole("rate"),
+QUANTITIES: dict[str, Number] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_ℓ acc(ℓ) on OOD data
     "kappa": Kappa(),
     "rho": drop("probe", OOD) / best("probe", OOD),
     "rho_at_the_output": (best("probe", OOD) - last("probe", OOD)) / best("probe", OOD),
     "rho_of_the_second": drop("probe", LAST_OOD) / best("probe", LAST_OOD),
     "rho_of_the_second_at_the_output": (best("probe", LAST_OOD) - last("probe", LAST_OOD)) / best("probe", LAST_OOD),
-    "tunnel_start": TunnelLayer(0.95),
-    "rank_at_the_end": hidden("numerical_rank"),
-    "rank_at_the_end_over_start_of_training": hidden("numerical_rank") / hidden("rank_before"),
-    "rank_at_the_end_over_first": hidden("numerical_rank") / first("numerical_rank"),
+    "last_rank": hidden("numerical_rank"),
+    "last_rank_growth": hidden("numerical_rank") / hidden("rank_before"),
     "highest_rank": best("numerical_rank"),
-    "other_data_peak": PeakLayer("probe", LAST_OOD),
+    "ood_peak": PeakLayer("probe", LAST_OOD),
     "logits_norm": Whole("logits_norm"),
     "logits_growth": Whole("logits_norm") / Whole("logits_norm", step=0),
     "alignment": Over("alignment", np.nanmean),
     "weight_norm": Over("weight_norm", together),
-    "late_weights_over_early": Over("weight_norm", late_over_early),
     "norm_added_late": Over("sample_norm", added_late),
+    "late_weights_over_early": Over("weight_norm", late_over_early),
+    "learning_rate": Whole("rate"),
+    "diverged": Whole("diverged"),
 }
-MEASURES = (
+MEASURES: tuple[str, ...] = (
     "probe",
     "accuracy",
     "numerical_rank",
@@ -104,10 +91,5 @@ MEASURES = (
     "features",
     "sample_norm",
     "weight_norm",
-    "logits_norm",
-    "alignment",
-    "loss",
-    "rate",
-    "trial_loss",
-    "diverged",
 )
+MEASURES += ("logits_norm", "alignment", "loss", "rate", "trial_loss", "diverged")

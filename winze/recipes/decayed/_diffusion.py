@@ -1,0 +1,141 @@
+"""The work of the diffusion recipe: train a U-ViT, read it at several noise levels, draw images and judge them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from winze.lab import Bench, Prepared, Study, learn, prepare, read, store_curve
+from winze.lab.claims.quantities import Number
+from winze.measure import frechet_distance
+from winze.networks import build
+from winze.networks.models.uvit import AtTime
+from winze.networks.sampling import draw
+from winze.readings import Readings, ReadingsError
+from winze.report import style
+from winze.report.experiment import Drawing
+from winze.report.scans import UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+    from winze.report.experiment.drawing import PointRuns
+
+SHOWN = 64  # images that are stored
+
+
+@dataclass(frozen=True)
+class Diffusion(Study):
+    """A diffusion model, the times at which it is read, and how its images are drawn and judged.
+
+    `features`: one of winze's trained networks, whose last hidden layer gives the features of the Fréchet distance;
+    without one they are the pixels. It is no FID, whose features are Inception's.
+    """
+
+    times: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+    images: int = 5000
+    steps: int = 50
+    features: str = "winze/vgg19x0.25"
+
+
+def work(config: Diffusion, bench: Bench) -> None:
+    """Train one diffusion model, probe every block at every time, and compare its images with the training set."""
+    prepared = prepare(config, bench)
+    learn(prepared, bench)
+    store_curve(prepared, bench, ("noise_error",))
+    if not bench.writes:
+        return
+    for t in config.times:
+        read(prepared, bench, view=AtTime(prepared.net, t), tag=f"at t = {t:g}" if t != config.times[0] else "")
+    drawn = _drawn(config, prepared, bench)
+    mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in _scale(prepared))
+    images = ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
+    bench.readings.arrays["images"] = images[:SHOWN].cpu().numpy()
+    real = prepared.dataset.train_images[: config.images].to(images.device)
+    features = _features(config)
+    distance = frechet_distance(*(features(one.float() / 255) for one in (images, real)))
+    bench.readings.add("frechet", float(distance), data=config.data.name, n=config.images, note=distance.note)
+
+
+def _drawn(config: Diffusion, prepared: Prepared, bench: Bench) -> Tensor:
+    labels = None
+    if getattr(prepared.net, "labels", 0):
+        labels = torch.arange(config.images) % len(prepared.dataset.classes)
+    shape = (config.images, *prepared.dataset.shape)
+    return draw(prepared.net, shape, steps=config.steps, labels=labels, seed=bench.seed)
+
+
+def _scale(prepared: Prepared) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    assert prepared.preprocess is not None
+    return prepared.preprocess.mean, prepared.preprocess.std
+
+
+def _features(config: Diffusion) -> nn.Module:
+    """Images on the scale 0-1 to features [sample, feature]."""
+    return _Hidden(build(config.features, pretrained=True)) if config.features else nn.Flatten()
+
+
+class _Hidden(nn.Module):
+    """What goes into the last linear layer of a classifier, batch by batch."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net.eval()
+        self.last = [one for one in net.modules() if isinstance(one, nn.Linear)][-1]
+
+    @torch.no_grad()
+    def forward(self, images: Tensor) -> Tensor:
+        kept: list[Tensor] = []
+        self.net.to(images.device)
+        hook = self.last.register_forward_pre_hook(lambda module, given: kept.append(given[0]))
+        mean, std = (
+            images.new_tensor(one).view(1, 3, 1, 1) for one in ((0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
+        )
+        for batch in images.split(500):
+            self.net((batch - mean) / std)
+        hook.remove()
+        return torch.cat(kept)
+
+
+@dataclass(frozen=True)
+class BestProbe(Number):
+    """The highest probe accuracy over blocks and times."""
+
+    measure: str = "probe"
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return ("probe", "probe at t = 0.1")
+
+    def __str__(self) -> str:
+        return "best probe accuracy over blocks and times"
+
+    def __call__(self, readings: Readings) -> float:
+        rows = [row.value for row in readings.rows if row.measure.startswith("probe") and row.index is not None]
+        if not rows:
+            raise ReadingsError("no probe was read")
+        return float(np.nanmax(rows))
+
+
+def _draw_images(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    """Draw 16 images of the first seed at every point."""
+    grids = {
+        str(point): seeds[0].arrays["images"] for point, seeds in runs.items() if seeds and "images" in seeds[0].arrays
+    }
+    if not grids:
+        raise UnreadError("no images were drawn")
+    with style.use(theme):
+        drawing, axes = style.panels(len(grids))
+        for one, (title, images) in zip(axes, grids.items(), strict=True):
+            tiles = images[:16].reshape(4, 4, *images.shape[1:]).transpose(0, 3, 1, 4, 2)
+            whole = tiles.reshape(4 * images.shape[2], 4 * images.shape[3], images.shape[1])
+            one.imshow(whole.squeeze(), cmap="gray" if whole.shape[2] == 1 else None)
+            one.set(title=title, xticks=[], yticks=[])
+        return drawing
+
+
+sheets = Drawing("Images drawn from the models", _draw_images)

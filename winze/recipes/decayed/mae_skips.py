@@ -1,0 +1,62 @@
+"""Decayed shortcuts need long skips from encoder to decoder (Zhang et al., 2024, arXiv 2404.10947, table 3a).
+
+    winze run decayed/mae_skips --scale cpu             # digits, 4 points x 3 seeds, minutes on one core
+    winze run decayed/mae_skips --scale gpu --jobs 4    # CIFAR-10, 4 points x 3 seeds, 400 epochs on an H200
+
+With skips the decoder starts from positions alone and gets all content through them; without, from the encoder's last
+tokens, as in the original masked autoencoder.
+"""
+
+from __future__ import annotations
+
+from winze.lab import Axis, Claim, Question, Recipe, higher
+from winze.recipes.decayed._mae import DEPARTURES, MEASURES, PAPER, URL, mean_probe, probe, scales, study, work
+from winze.report.experiment import over_depth, over_training
+
+WITH, WITHOUT = {"skips": "with"}, {"skips": "without"}
+
+recipe = Recipe(
+    "decayed/mae_skips",
+    system="S2",
+    paper=f"{PAPER}, table 3a",
+    url=URL,
+    shows="long skips from encoder to decoder are what lets decayed shortcuts help",
+    study=study,
+    axes={
+        "skips": Axis(
+            "", {"with": {}, "without": {"network.options.skips": False, "network.options.decoder_input": "latent"}}
+        ),
+        "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
+    },
+    scales=scales(),
+    work=work,
+    claims=(
+        Claim(
+            "with alpha_min = 0.6, long skips raise linear-probe accuracy",
+            "table 3a, 61.5 to 83.6",
+            higher(probe, WITH, than=WITHOUT),
+            at={"alpha": 0.6},
+            paper="+22.1 points",
+            headline=True,
+        ),
+    ),
+    questions=(
+        Question(
+            "do long skips raise the probe accuracy of a plain encoder?",
+            higher(probe, WITH, than=WITHOUT),
+            at={"alpha": 1.0},
+        ),
+        Question(
+            "do long skips raise the probe accuracy of the mean token?",
+            higher(mean_probe, WITH, than=WITHOUT),
+            each="alpha",
+        ),
+    ),
+    figures=(
+        over_depth("probe", colour="alpha", panel="skips"),
+        over_training("probe_while_training", colour="alpha", panel="skips"),
+    ),
+    departures=DEPARTURES,
+    measures=MEASURES,
+    learned=(probe, 0.2),
+)
