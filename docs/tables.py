@@ -1,8 +1,8 @@
-"""Write the tables of README.md and docs/*.md from the files in results/.
+"""Write the pages in docs/results, and the tables of README.md and docs/*.md, from the files in results/.
 
 A table stands between `<!-- table:NAME -->` and `<!-- /table -->`. The first part of the NAME of a benchmark's table is
-the stem of its results file; where that is not there, the table is left as it is.
-The modules `table_*.py` make the tables, one topic each.
+the stem of its results file; where that is not there, the table is left as it is. The modules `table_*.py` make the
+tables, one topic each.
 """
 
 import json
@@ -14,35 +14,17 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
-import table_decayed
-import table_droppath
 import table_reach
+import table_results
 import table_speed
-import table_temperature
-import table_tunnel
-import table_verdicts
+import table_trained
 
 ROOT = Path(__file__).parents[1]
 OPENING = re.compile(r"<!-- table:[\w.-]+ -->")
 BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /table -->)", re.DOTALL)
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
-    "verdicts": table_verdicts.verdicts,
-    "verdicts.tally": table_verdicts.tallies,
-    "residual_droppath.table1": table_droppath.accuracies,
-    "residual_droppath.ablation": table_droppath.ablations,
-    "residual_droppath.spiral": table_droppath.spirals,
-    "temperature": table_temperature.networks,
-    "temperature.shares": table_temperature.shares,
-    "decayed": table_decayed.networks,
-    "decayed.accuracy": table_decayed.accuracies,
-    "decayed.rank": table_decayed.ranks,
-    "decayed.training": table_decayed.training,
-    "tunnel.start": table_tunnel.starts,
-    "tunnel.width": table_tunnel.widths,
-    "tunnel.classes": table_tunnel.classes,
-    "tunnel.swap": table_tunnel.swaps,
-    "tunnel.held": table_tunnel.held,
-    "trained": table_tunnel.trained,
+    "headlines": table_results.headlines,
+    "trained": table_trained.trained,
 }
 """Tables made of the runs that are kept in results/, or of what comes with the package."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
@@ -83,5 +65,8 @@ def pages(root: Path = ROOT) -> list[Path]:
 
 
 if __name__ == "__main__":
+    for path, text in table_results.pages(ROOT / "results").items():
+        (ROOT / path).parent.mkdir(exist_ok=True)
+        (ROOT / path).write_text(text)
     for page in pages():
         page.write_text(refresh(page.read_text(), ROOT / "results"))

@@ -1,0 +1,50 @@
+"""The kept runs that pages show: those of each recipe that are no smoke tests and not of digits."""
+
+from functools import cache
+from pathlib import Path
+
+from winze import lab
+from winze.lab import Recipe
+from winze.lab.claims import Runs
+from winze.lab.claims.table import Line, is_stand_in, lines
+from winze.lab.runs.results import load, readings_of
+
+ROOT = Path(__file__).parents[1]
+PAPERS = {
+    "residual_droppath": "ResidualDroppath",
+    "decayed": "Decayed shortcuts",
+    "tunnel": "The tunnel effect",
+    "temperature": "Softmax temperature",
+}
+"""What a page is called, by the first part of its recipes' names."""
+
+
+@cache
+def recipes() -> dict[str, list[Recipe]]:
+    """The recipes of each paper."""
+    found: dict[str, list[Recipe]] = {}
+    for name, one in lab.recipes().items():
+        found.setdefault(name.split("/")[0], []).append(one)
+    return {paper: found[paper] for paper in dict.fromkeys((*PAPERS, *found)) if paper in found}
+
+
+@cache
+def runs_of(recipe_name: str, results: Path) -> dict[str, Runs]:
+    """The readings of a recipe by scale, in the order of its scales; smoke tests and digits are not shown."""
+    recipe = lab.recipe(recipe_name)
+    kept = load(recipe, results)
+    real = [scale for scale in recipe.scales if scale in kept and scale != "smoke" and not is_stand_in(recipe, scale)]
+    return {scale: readings_of(kept[scale]) for scale in real}
+
+
+@cache
+def lines_of(recipe_name: str, results: Path) -> list[Line]:
+    """Every statement of a recipe at every scale that is shown."""
+    return lines(lab.recipe(recipe_name), runs_of(recipe_name, results))
+
+
+def largest(recipe_name: str, results: Path) -> tuple[str, Runs]:
+    """The shown scale with most points, and its readings; of equals the one nearest to the paper."""
+    shown = runs_of(recipe_name, results)
+    scale = max(shown, key=lambda one: (len(shown[one]), list(shown).index(one)), default="")
+    return scale, shown.get(scale, {})

@@ -1,0 +1,230 @@
+"""The pages in docs/results, one per paper, and README's table of headline claims, from the runs kept in results/."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kept_runs import PAPERS, ROOT, largest, lines_of, recipes, runs_of
+from table_text import table
+
+from winze.lab import Recipe
+from winze.lab.claims import Claim, Question, Runs
+from winze.lab.claims.claim import Quantity, resolved
+from winze.lab.claims.table import Line, counted, failures
+from winze.lab.claims.table import largest as at_largest
+from winze.lab.claims.verdict import NOT_RUN, Verdict
+from winze.lab.runs.results import load, stale
+from winze.readings import Point, Readings, ReadingsError
+from winze.readings.point import shown
+from winze.report.names import number
+
+FOLDER = "docs/results"
+READ = (
+    "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
+    "lies wholly on the other, and *inconclusive* otherwise and below three seeds. A claim is supported where no cell "
+    "is contradicted and most are supported, and *mixed* where cells disagree. Counts are of each claim at the scale "
+    "nearest to the paper that was run; runs on digits are not on this page (`winze list RECIPE` has them). Runs that "
+    "did not learn their data are named and not averaged. *Post hoc*: written or sharpened after readings were seen."
+)
+
+
+def pages(results: Path) -> dict[str, str]:
+    """The text of every page in docs/results, by its path."""
+    return {f"{FOLDER}/{paper}.md": "\n".join(_page(paper, results)) + "\n" for paper in recipes()}
+
+
+def headlines(results: Path) -> str:
+    """README's table: the headline claims of every paper."""
+    head = ["claim", "verdict", "here, against the paper", "network and data", "seeds", "page"]
+    rows = []
+    for paper, several in recipes().items():
+        for recipe in several:
+            for line in at_largest(lines_of(recipe.name, results)):
+                if getattr(line.statement, "headline", False) and line.word != NOT_RUN:
+                    rows.append([*_headline(recipe, line), f"[{PAPERS.get(paper, paper)}]({FOLDER}/{paper}.md)"])
+    return table(head, rows, _machines(results))
+
+
+def _headline(recipe: Recipe, line: Line) -> list[str]:
+    cells = [(cell, verdict) for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
+    pairs = zip(line.judged.names, line.judged.cells, strict=True)
+    names = [name for name, (_, verdict) in pairs if verdict.word != NOT_RUN]
+    told = [_effect(verdict, line.statement.published(cell)) for cell, verdict in cells]
+    said = [f"{name}: {one}" if name else one for name, one in zip(names, told, strict=True)]
+    counts = sorted({verdict.n for _, verdict in cells})
+    if len(said) > 3:
+        words = [verdict.word for _, verdict in cells]
+        said = [f"{words.count(word)} of {len(words)} cells {word}" for word in dict.fromkeys(words)]
+    seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"
+    return [line.statement.text, f"**{line.word}**", "; ".join(said) or "-", _trained(recipe, line), seeds]
+
+
+def _effect(verdict: Verdict, paper: str | float) -> str:
+    """The estimate with its interval, beside the paper's number and in its unit."""
+    factor, unit = (100, " points") if str(paper).endswith("points") else (1, "")
+    middle, low, high = (number(factor * one) for one in (verdict.estimate, verdict.low, verdict.high))
+    interval = f" [{low}, {high}]" if math.isfinite(verdict.low + verdict.high) else ""
+    return f"{middle}{unit}{interval}" + (f" (paper: {paper})" if paper != "" else "")
+
+
+def _trained(recipe: Recipe, line: Line) -> str:
+    """The networks and the data that a line rests on."""
+    if not line.scale:
+        return "-"
+    grid = recipe.grid(line.scale)
+    ran = [cell for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
+    points = [point for cell in ran for point in line.statement.check.points(cell, grid)]
+    configs = [recipe.config(line.scale, point) for point in dict.fromkeys(points)]
+    nets = dict.fromkeys(
+        str(getattr(getattr(one, "network", ""), "name", "")).removeprefix("winze/") for one in configs
+    )
+    data = dict.fromkeys(str(getattr(getattr(one, "data", ""), "name", "")).split("[")[0] for one in configs)
+    said = [_some(nets), _some(data)]
+    return " on ".join(filter(None, said)) or "-"
+
+
+def _some(names: Mapping[str, Any]) -> str:
+    known = [name for name in names if name]
+    return ", ".join(known[:3]) + (f" and {len(known) - 3} more" if len(known) > 3 else "")
+
+
+def _machines(results: Path) -> str:
+    """Where and when the runs behind the headlines were made."""
+    found = [
+        (one.device, one.started[:10])
+        for several in recipes().values()
+        for recipe in several
+        for scale, points in load(recipe, results).items()
+        if scale in runs_of(recipe.name, results)
+        for seeds in points.values()
+        for one in seeds.values()
+    ]
+    days = sorted({day for _, day in found})
+    where = ", ".join(dict.fromkeys(device for device, _ in found))
+    return f"Runs on {where}, {days[0]} to {days[-1]}." if found else ""
+
+
+def _page(paper: str, results: Path) -> Iterator[str]:
+    several = recipes()[paper]
+    first = several[0]
+    yield f"# {PAPERS.get(paper, paper)}: claims and numbers\n"
+    yield f"[{first.paper.split(',')[0]}]({first.url}). {READ}\n"
+    rows = []
+    for one in several:
+        counts = counted(at_largest(lines_of(one.name, results)))
+        rows.append([f"[`{one.name}`](#{one.name.replace('/', '')})", one.shows, counts])
+    yield table(["recipe", "what it shows", "verdicts"], rows)
+    for recipe in several:
+        yield from _section(recipe, results)
+    yield "## Departures from the paper\n"
+    yield "".join(f"- {why}\n" for why in _departures(several, results))
+
+
+def _departures(several: Sequence[Recipe], results: Path) -> Iterator[str]:
+    """Every departure once, with the recipes that it is about."""
+    found: dict[str, list[str]] = {}
+    for recipe in several:
+        scales = [(f"scale {scale}: ", recipe.scale(scale).departures) for scale in runs_of(recipe.name, results)]
+        for start, told in [("", recipe.departures), *scales]:
+            for why in told:
+                found.setdefault(start + why, []).append(recipe.name.split("/")[1])
+    for why, names in found.items():
+        yield f"{why} ({'all' if len(names) == len(several) > 1 else ', '.join(names)})"
+
+
+def _section(recipe: Recipe, results: Path) -> Iterator[str]:
+    runs = runs_of(recipe.name, results)
+    told = lines_of(recipe.name, results)
+    yield f"## {recipe.name}\n"
+    yield f"{recipe.shows[:1].upper()}{recipe.shows[1:]} ({recipe.system}).\n"
+    for scale, read in runs.items():
+        seeds = sorted({len(one) for one in read.values() if one})
+        many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
+        points = f"{len(read)} point{'s' * (len(read) > 1)}"
+        yield f"`winze run {recipe.name} --scale {scale}`: {points}, {many} seeds each.\n"
+    if not runs:
+        yield "Not run yet.\n"
+    for kind, title in ((Claim, "claim"), (Question, "question of our own")):
+        rows = [row for line in told if isinstance(line.statement, kind) for row in _rows(line)]
+        if rows:
+            heads = [title, "verdict", "paper", "here"]
+            yield table(heads, rows)
+    scale, read = largest(recipe.name, results)
+    if read:
+        yield from _numbers(recipe, scale, read)
+    for scale, one in runs.items():
+        failed = failures(recipe, one)
+        if failed:
+            yield f"Failed to learn at scale {scale}, in no verdict: {'; '.join(failed)}.\n"
+    for path, title in figures_of(recipe, results).items():
+        yield f"![{title}](../figures/{path})\n"
+    old = stale(recipe, results)
+    if old:
+        yield f"{len(old)} runs of settings that no scale has any more are kept in results/ and not counted.\n"
+
+
+def _rows(line: Line) -> Iterator[list[str]]:
+    said, names = line.statement, line.judged.names
+    source = getattr(said, "source", "")
+    marks = [f"({source})" if source else "", f"*Post hoc: {said.post_hoc}.*" if said.post_hoc else ""]
+    marks += [f"Departure: {said.departure}." if said.departure else ""]
+    text = " ".join(filter(None, (said.text, *marks)))
+    where = f"{line.word}, {line.scale}" if line.scale else line.word
+    cells = list(zip(names, line.judged.cells, strict=True))
+    if names == [""]:
+        cell, verdict = line.judged.cells[0]
+        yield [text, f"**{where}**", str(said.published(cell)), verdict.sentence]
+        return
+    ran = [(name, pair) for name, pair in cells if pair[1].word != NOT_RUN]
+    many = f"{len(ran)} of {len(cells)} cells ran" if len(ran) < len(cells) else f"{len(cells)} cells"
+    yield [text, f"**{where}**", "", many if cells else ""]
+    for name, (cell, verdict) in ran:
+        yield [f"· {name}", verdict.word, str(said.published(cell)), verdict.sentence]
+
+
+def _numbers(recipe: Recipe, scale: str, runs: Runs) -> Iterator[str]:
+    """A line per point: the quantities that statements read, as means with standard deviations over sound seeds."""
+    asked = [one.check.quantity for one in (*recipe.claims, *recipe.questions) if one.check.quantity is not None]
+    named: dict[str, Quantity] = {}
+    for one in asked:
+        quantity, name = resolved(one, recipe.quantities)
+        named.setdefault(name, quantity)
+    sound = {point: list(seeds.values()) for point, seeds in recipe.sound(runs).items() if seeds}
+    values = {
+        name: {point: _spread(quantity, seeds) for point, seeds in sound.items()} for name, quantity in named.items()
+    }
+    columns = [name for name, by_point in values.items() if any(one != "-" for one in by_point.values())]
+    axes = [axis for axis in next(iter(sound), Point()) if len({point[axis] for point in sound}) > 1]
+    rows = [
+        [*(shown(point[axis]) for axis in axes), len(seeds), *(values[name][point] for name in columns)]
+        for point, seeds in sound.items()
+    ]
+    if rows and columns:
+        yield table([*axes, "seeds", *columns], rows, f"At scale {scale}: mean ± standard deviation over seeds.")
+
+
+def _spread(quantity: Quantity, seeds: list[Readings]) -> str:
+    found = []
+    for one in seeds:
+        try:
+            found.append(float(quantity(one)))
+        except ReadingsError:
+            continue
+    known = [value for value in found if math.isfinite(value)]
+    if not known:
+        return "-"
+    mean = number(statistics.fmean(known))
+    return f"{mean} ± {statistics.stdev(known):.2g}" if len(known) > 1 else mean
+
+
+def figures_of(recipe: Recipe, results: Path) -> dict[str, str]:
+    """The figures of a recipe that docs/figures has, and their titles."""
+    start = f"{recipe.name.replace('/', '_')}_"
+    drawn = {path.name for path in (ROOT / "docs" / "figures").glob(f"{start}*.svg")}
+    from winze.report.figures import folders
+
+    titles = [one.title for one in recipe.figures]
+    names = [f"{start}{name.lower()}.svg" for name in folders(titles)]
+    return {name: title for name, title in zip(names, titles, strict=True) if name in drawn}
