@@ -25,12 +25,12 @@ from timing import RESULTS, machine, save
 from winze import __version__, scan
 from winze.data import Preprocess, load
 from winze.lab.bench import Bench
-from winze.lab.job import Job
-from winze.lab.perform import perform
-from winze.lab.store import METRICS, Runs, read
+from winze.lab.runs.job import Job
+from winze.lab.runs.perform import perform
+from winze.lab.runs.store import METRICS, Runs, read
 from winze.networks import build, describe
-from winze.readings import ARRAYS, MANIFEST, ROWS
-from winze.train import Hardware, Training
+from winze.readings import ARRAYS, MANIFEST, ROWS, Point
+from winze.train import SGD, Epochs, Hardware, Steps, Training
 
 OUTCOME = ("net.safetensors", METRICS, ROWS, ARRAYS, MANIFEST)
 MOST = 3  # kills a run
@@ -59,7 +59,8 @@ def work(config: Digits, bench: Bench) -> None:
 
 def job(epochs: int) -> Job:
     """The one run of this benchmark."""
-    return Job("benchmarks/kills", "cpu", "mlp4", 0, Digits(Training(epochs, 128, lr=0.05, momentum=0.9)))
+    training = Training(Epochs(epochs), 128, SGD(0.05, momentum=0.9), checkpoint=Steps(3))
+    return Job("benchmarks/kills", "cpu", Point(), 0, Digits(training))
 
 
 def main() -> None:

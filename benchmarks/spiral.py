@@ -1,4 +1,4 @@
-"""What training networks side by side saves: ten seeds of the spiral at once against one after the other.
+"""What an ensemble saves: ten seeds of the spiral trained at once against one after the other.
 
 Both train ten networks on the same batches to the same weights. The goal is at least 5x for each algorithm: on a CPU
 with 6 layers of 6, whose time is overhead, on a GPU with 32 layers of 32 too.
@@ -18,7 +18,7 @@ from timing import RESULTS, merge, ratio
 from winze.data import spiral
 from winze.networks import SpiralMLP
 from winze.shape import Alternation, DropPath, ResidualDropPath, Rule, rewire
-from winze.train import Hardware, Training, fit, fit_side_by_side
+from winze.train import AdamW, Epochs, Hardware, Training, fit, fit_ensemble
 
 SEEDS = range(10)
 RULES: dict[str, Rule | None] = {"standard": None, "droppath": DropPath(), "ours": ResidualDropPath()}
@@ -45,16 +45,16 @@ def main() -> None:
 def row(size: int, name: str, rule: Rule | None, device: str, epochs: int, pairs: int) -> dict[str, Any]:
     """Time the training of ten networks both ways, in turns; each way goes on with its own."""
     data = spiral(2048)
-    training = Training(epochs=epochs, batch=256, optimizer="adamw", lr=1e-3)
+    training = Training(Epochs(epochs), batch=256, optimizer=AdamW(1e-3))
     how: dict[str, Any] = {"hardware": Hardware(accelerator=device), "progress": False}
     ours, theirs = networks(size, rule), networks(size, rule)
 
     def together() -> None:
-        fit_side_by_side(ours[0], data, training, seeds=SEEDS, alternations=ours[1], **how)
+        fit_ensemble(ours[0], data, training, seeds=SEEDS, alternations=ours[1], **how)
 
     def in_turn() -> None:
         for net, seed, one in zip(theirs[0], SEEDS, theirs[1] or [None] * len(SEEDS), strict=True):
-            fit(net, data, training, seed=seed, alternation=one, **how)
+            fit(net, data, training, seed=seed, followers=[one] if one else [], **how)
 
     found = ratio(together, in_turn, device, pairs)
     steps = epochs * len(data[1]) // training.batch

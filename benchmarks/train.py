@@ -25,14 +25,14 @@ from timing import RESULTS, merge, ratio
 from torch import Tensor, nn
 
 from winze.data import Augment, ColourJitter, Flip, PadCrop, Preprocess, RandomResizedCrop
-from winze.lab.mps import mps
+from winze.lab.workers.mps import mps
 from winze.networks import build
-from winze.train import Classify, Hardware, Training, fit
+from winze.train import SGD, CrossEntropy, Epochs, Hardware, Steps, Training, fit
 
 BATCH, WARM = 128, 100
 AUGMENT = (RandomResizedCrop(), Flip(), ColourJitter())
 PREPROCESS = Preprocess(None, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
-SGD = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 2e-5}
+RATE = {"lr": 0.05, "momentum": 0.9, "nesterov": True, "weight_decay": 2e-5}
 
 
 def main() -> None:
@@ -91,22 +91,22 @@ def window(kind: str, steps: int) -> tuple[float, float]:
         return eager(net, data, steps)
     clock = Clock(steps)
     training = Training(
-        epochs=-(-(WARM + steps) // (len(data[1]) // BATCH)), batch=BATCH, smoothing=0.1, augment=AUGMENT,
-        precision="bf16-mixed", channels_last=True, **SGD,
+        Steps(WARM + steps), BATCH, SGD(**RATE), objective=clock, augment=AUGMENT, precision="bf16-mixed",
+        channels_last=True,
     )  # fmt: skip
     hardware = Hardware(accelerator="cuda", step="graph" if kind == "graph" else "plain")
-    fit(net, data, training, preprocess=PREPROCESS, objective=clock, hardware=hardware)
+    fit(net, data, training, preprocess=PREPROCESS, hardware=hardware)
     return clock.begun, clock.ended
 
 
-class Clock(Classify):
+class Clock(CrossEntropy):
     """Smoothed cross-entropy that looks at the clock after the warm-up and at the end."""
 
     def __init__(self, steps: int) -> None:
         super().__init__(smoothing=0.1)
         self.left, self.steps, self.begun, self.ended = WARM, steps, 0.0, 0.0
 
-    def step(self) -> None:
+    def advance(self) -> None:
         """Count one step."""
         self.left -= 1
         if self.left == 0 or self.left == -self.steps:
@@ -121,7 +121,7 @@ def eager(net: nn.Module, data: tuple[Tensor, Tensor], steps: int) -> tuple[floa
     images, labels = (part.cuda() for part in data)
     augment = Augment(AUGMENT)
     draws = augment.draws(tuple(images.shape[1:]))
-    optimizer = torch.optim.SGD(net.parameters(), foreach=True, **SGD)
+    optimizer = torch.optim.SGD(net.parameters(), foreach=True, **RATE)
     begun = 0.0
     for step in range(WARM + steps):
         if step == WARM:
@@ -143,7 +143,7 @@ def on_cpu(pairs: int) -> dict[str, Any]:
     """One epoch of ResNet-20 at 32x32 by `fit`, all set-up included, against a bare loop over the same batches."""
     data, augment = pictures(10), (PadCrop(4), Flip())
     net = build("winze/resnet20", 10)
-    training = Training(epochs=1, batch=BATCH, lr=0.05, momentum=0.9, augment=augment)
+    training = Training(Epochs(1), BATCH, SGD(0.05, momentum=0.9), augment=augment)
     draws = Augment(augment).draws(tuple(data[0].shape[1:]))
 
     def ours() -> None:

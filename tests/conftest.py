@@ -11,9 +11,13 @@ from hypothesis import settings
 from jaxtyping import install_import_hook
 
 # must come before the first import of winze, which happens in the test files: shapes in types are then checked; not in
-# `shape`, which has none, calls its small functions hundreds of thousands of times, and is compiled
+# `shape` and `modes`, which have none: the one is compiled and calls small functions hundreds of thousands of times,
+# the other defines functions inside functions, each of which would be wrapped anew whenever a network is read
+UNCHECKED = ("shape", "modes")
 ROOMS = [
-    f"winze.{path.stem}" for path in Path(__file__).parents[1].joinpath("winze").glob("[a-z]*") if path.stem != "shape"
+    f"winze.{path.stem}"
+    for path in Path(__file__).parents[1].joinpath("winze").glob("[a-z]*")
+    if path.stem not in UNCHECKED
 ]
 install_import_hook(ROOMS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
 

@@ -19,6 +19,13 @@ def test_bytes_arrive(tmp_path):
     assert names(tmp_path) == ["a"]
 
 
+@pytest.mark.parametrize("name", ["n" * 250 + ".json", "ö" * 127])
+def test_a_name_as_long_as_a_disk_takes_is_written(tmp_path, name):
+    write_atomically(tmp_path / name, b"whole")
+    assert (tmp_path / name).read_bytes() == b"whole"
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 def test_a_function_writes_into_the_open_file(tmp_path):
     write_atomically(tmp_path / "a", lambda file: file.write(b"by hand"))
     assert (tmp_path / "a").read_bytes() == b"by hand"

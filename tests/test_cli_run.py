@@ -12,10 +12,11 @@ from waiting import soon
 import winze
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
 from winze.cli.errors import FAULT
-from winze.lab import Claim, Recipe, Scale, holds
-from winze.lab.store import Runs
+from winze.lab import Axis, Claim, Recipe, Scale, holds
+from winze.lab.runs.store import Runs
 from winze.readings import Readings
 
+SIZES = ["toy/sizes", "--scale", "smoke"]
 SMOKE = ["run", "tunnel/main", "--scale", "smoke", "--accelerator", "cpu"]
 
 
@@ -42,15 +43,16 @@ RECIPE = Recipe(
     shows="sizes are what they are",
     paper="On Sizes",
     url="",
-    arms={"one": {}, "two": {"size": 2}, "dozen": {"size": 13}, "nobody": {"size": 0}},
+    study=Config(),
+    axes={"size": Axis("size", (1, 2, 13, 0))},
     scales={
-        "smoke": Scale(Config(), seeds=(0, 1), arms=("one", "two")),
-        "short": Scale(Config(), seeds=(0,), arms=("one", "dozen")),
-        "empty": Scale(Config(), seeds=(0,), arms=("one", "nobody")),
+        "smoke": Scale(axes={"size": (1, 2)}, seeds=2),
+        "short": Scale(axes={"size": (1, 13)}),
+        "empty": Scale(axes={"size": (1, 0)}),
     },
     work=work,
     quantities={"size": read_size},
-    claims=(Claim("one is one", holds("size", "one")),),
+    claims=(Claim("one is one", "table 1", holds("size"), at={"size": 1}),),
 )
 
 
@@ -69,16 +71,16 @@ def toy(monkeypatch):
 
 
 def done_in(folder="runs"):
-    return sorted((facts.arm, facts.seed) for facts in Runs(folder).all() if facts.status == "done")
+    return sorted((facts.point["size"], facts.seed) for facts in Runs(folder).all() if facts.status == "done")
 
 
 def test_a_recipe_is_run_judged_and_reported(toy, capsys):
     assert main([*toy, "--scale", "smoke"]) == DONE
     said = capsys.readouterr()
-    assert done_in() == [("one", 0), ("one", 1), ("two", 0), ("two", 1)]
+    assert done_in() == [(1, 0), (1, 1), (2, 0), (2, 1)]
     *verdicts, tally, page = said.out.splitlines()
-    assert verdicts == ["one is one: borne out: size: one 1 (2 seeds)"]
-    assert tally == "1 borne out"
+    assert verdicts == ["supported: one is one", "  size: 1 (2 seeds)"]
+    assert tally == "1 claim: 1 supported"
     assert page == "runs/toy/sizes/smoke.html"
     assert "one is one" in Path(page).read_text()
     assert said.err == ""
@@ -87,26 +89,26 @@ def test_a_recipe_is_run_judged_and_reported(toy, capsys):
 def test_what_is_finished_is_skipped(toy, monkeypatch):
     main([*toy, "--scale", "smoke"])
     fail = lambda *_, **__: pytest.fail("a finished run was run again")  # noqa: E731
-    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "perform", fail)
+    monkeypatch.setattr(sys.modules["winze.lab.runs.sweep"], "perform", fail)
     assert main([*toy, "--scale", "smoke"]) == DONE
 
 
-def test_some_arms_and_other_seeds_can_be_asked_for_and_runs_add_up(toy, capsys):
-    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == DONE
-    assert main([*toy, "--scale", "smoke", "--arms", "two,one", "--seeds", "5, 7", "--out", "runs"]) == DONE
-    assert done_in() == [("one", 0), ("one", 5), ("one", 7), ("two", 5), ("two", 7)]
+def test_some_values_and_other_seeds_can_be_asked_for_and_runs_add_up(toy, capsys):
+    assert main([*toy, "--scale", "smoke", "--at", "size=1", "--seeds", "0"]) == DONE
+    assert main([*toy, "--scale", "smoke", "--at", "size=2, 1.0", "--seeds", "5, 7", "--out", "runs"]) == DONE
+    assert done_in() == [(1, 0), (1, 5), (1, 7), (2, 5), (2, 7)]
     assert "(3 seeds)" in capsys.readouterr().out
 
 
 def test_bad_input_in_a_job_fails_it_alone_with_code_2(toy, capsys):
     assert main([*toy, "--scale", "short"]) == BAD_INPUT
     said = capsys.readouterr()
-    assert done_in() == [("one", 0)]
+    assert done_in() == [(1, 0)]
     assert said.err.splitlines() == [
-        "winze: toy/sizes short dozen seed 0: FileNotFoundError: dozen.npz is not at hand",
+        "winze: toy/sizes short size 13 seed 0: FileNotFoundError: dozen.npz is not at hand",
         "winze: 1 of 2 runs failed; the same command tries them again",
     ]
-    assert "one is one: borne out" in said.out
+    assert "supported: one is one" in said.out
 
 
 def test_a_fault_in_a_job_is_told_with_its_place_and_code_1(toy, capsys):
@@ -128,11 +130,17 @@ def test_equal_reasons_are_told_once(toy, capsys):
     [
         (["tunel/main", "--scale", "smoke"], "there is no recipe 'tunel/main'; did you mean tunnel/main?"),
         (["tunnel/main", "--scale", "smke"], "tunnel/main has no scale 'smke'; did you mean smoke?"),
-        (["tunnel/main", "--scale", "smoke", "--arms", "mlp4,mpl8"], "has no arm 'mpl8'; did you mean mlp8"),
-        (["tunnel/main", "--scale", "smoke", "--arms", "vgg19"], "does not run arm 'vgg19' at scale smoke"),
+        ([*SIZES, "--at", "siz=1"], "toy/sizes has no axis 'siz'; did you mean size?"),
+        ([*SIZES, "--at", "size=3"], "toy/sizes has no value of size '3'; did you mean 13?"),
+        ([*SIZES, "--at", "size=13"], "toy/sizes runs nothing at size=13 at scale smoke"),
+        ([*SIZES, "--at", "size"], "--at wants NAME=VALUE, not 'size'"),
+        ([*SIZES, "--at", "size=1", "--at", "size=2"], "--at size is given twice"),
+        ([*SIZES, "--set", "sise=1"], "Config has no field 'sise'; there is size"),
+        ([*SIZES, "--set", "size=large"], "Config.size wants int, not 'large' (str)"),
+        ([*SIZES, "--set", "size=1.5"], "Config.size wants int, not 1.5 (float)"),
+        ([*SIZES, "--set", "=1"], "--set wants NAME=VALUE, not '=1'"),
         (["tunnel/main", "--scale", "smoke", "--seeds", "0,x"], "--seeds are whole numbers"),
         (["tunnel/main", "--scale", "smoke", "--seeds", ","], "--seeds are whole numbers"),
-        (["tunnel/main", "--scale", "smoke", "--arms", ""], "--arms are names such as mlp4, mlp8"),
         (["tunnel/main", "--scale", "smoke", "--jobs", "0"], "at least 1, got 0"),
         (["tunnel/main", "--scale", "smoke", "--accelerator", "cuda"], "no GPU"),
         (["tunnel/main", "--scale", "smoke", "--devices", "2"], "torchrun --nproc-per-node 2"),
@@ -141,6 +149,8 @@ def test_equal_reasons_are_told_once(toy, capsys):
     ],
 )
 def test_bad_input_gives_one_line_code_2_and_writes_nothing(words, says, capsys, monkeypatch, elsewhere):
+    if words[0] == "toy/sizes":
+        monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: RECIPE)
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
     Path("file").write_text("")
     assert main(["run", *words]) == BAD_INPUT
@@ -159,12 +169,12 @@ def test_a_ray_address_that_does_not_answer_is_bad_input(capsys, monkeypatch, el
 
 
 def test_a_run_folder_of_another_version_is_refused_and_left_alone(toy, capsys):
-    main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"])
+    main([*toy, "--scale", "smoke", "--at", "size=1", "--seeds", "0"])
     (told,) = Path("runs").glob("*/run.json")
-    old = told.read_text().replace('"version": 1', '"version": 0')
+    old = told.read_text().replace('"version": 2', '"version": 1')
     told.write_text(old)
-    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == BAD_INPUT
-    assert "run of format 0" in capsys.readouterr().err
+    assert main([*toy, "--scale", "smoke", "--at", "size=1", "--seeds", "0"]) == BAD_INPUT
+    assert "is a run of format 1 and this winze reads format 2: read it with winze 0.1" in capsys.readouterr().err
     assert told.read_text() == old
 
 
@@ -173,9 +183,9 @@ def test_a_run_folder_of_another_version_is_refused_and_left_alone(toy, capsys):
     [
         ([], "winze run toy/sizes --scale smoke"),
         (
-            ["--arms", "one,two", "--seeds", "0, 1", "--jobs", "2", "--out", "my runs/$(x)", "--deterministic"],
-            "winze run toy/sizes --scale smoke --arms one,two --seeds '0, 1' --jobs 2 --out 'my runs/$(x)' "
-            "--deterministic",
+            ["--at", "size=1,2", "--set", "size=(2)", "--seeds", "0, 1", "--jobs", "2", "--out", "my runs/$(x)"],
+            "winze run toy/sizes --scale smoke --at size=1,2 --set 'size=(2)' --seeds '0, 1' --jobs 2 "
+            "--out 'my runs/$(x)'",
         ),
         (
             ["--on", "ray", "--accelerator", "cpu", "--devices", "2", "--strategy", "ddp", "--compile"],
@@ -187,7 +197,7 @@ def test_the_command_to_repeat_is_the_whole_one_and_quoted(toy, capsys, monkeypa
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "sweep", interrupted)
+    monkeypatch.setattr(sys.modules["winze.lab.runs.sweep"], "sweep", interrupted)
     assert main(["run", "toy/sizes", "--scale", "smoke", *words]) == INTERRUPTED
     assert capsys.readouterr().err.endswith(f"repeat `{said}`\n")
 
@@ -197,37 +207,37 @@ def test_the_command_to_repeat_is_started_by_torchrun_again(toy, capsys, monkeyp
         raise KeyboardInterrupt
 
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    monkeypatch.setattr(sys.modules["winze.lab.sweep"], "sweep", interrupted)
+    monkeypatch.setattr(sys.modules["winze.lab.runs.sweep"], "sweep", interrupted)
     assert main([*toy, "--scale", "smoke"]) == INTERRUPTED
     assert "repeat `torchrun --nproc-per-node 2 -m winze run toy/sizes" in capsys.readouterr().err
 
 
 def test_a_damaged_finished_run_is_told_and_the_others_are_judged(toy, capsys):
     main([*toy, "--scale", "smoke"])
-    damaged = next(facts.folder for facts in Runs("runs").all() if (facts.arm, facts.seed) == ("one", 1))
+    damaged = next(facts.folder for facts in Runs("runs").all() if (facts.point["size"], facts.seed) == (1, 1))
     (damaged / "readings.csv").write_text("")
     capsys.readouterr()
     assert main([*toy, "--scale", "smoke"]) == BAD_INPUT
     said = capsys.readouterr()
-    assert "one is one: borne out: size: one 1 (1 seed)" in said.out
+    assert "supported: one is one\n  size: 1 (1 seed)" in said.out
     assert f"winze: {damaged}/readings.csv was changed after the run" in said.err
     assert said.err.endswith("winze: 1 of the finished runs are damaged and do not count\n")
 
 
-@pytest.mark.parametrize("body", ["{", '{"kind": "winze run", "version": 1, "status": 7}'])
+@pytest.mark.parametrize("body", ["{", '{"kind": "winze run", "version": 2, "status": 7}'])
 def test_a_run_that_cannot_be_read_does_not_stop_the_others(toy, capsys, body):
-    main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"])
+    main([*toy, "--scale", "smoke", "--at", "size=1", "--seeds", "0"])
     (told,) = Path("runs").glob("*/run.json")
     told.write_text(body)
     assert main([*toy, "--scale", "smoke"]) == BAD_INPUT
-    assert done_in() == [("one", 1), ("two", 0), ("two", 1)]
+    assert done_in() == [(1, 1), (2, 0), (2, 1)]
     assert f"StoreError: {told.absolute()} was c" in capsys.readouterr().err
 
 
 def test_what_the_system_refuses_is_told_with_the_file_and_the_reason(toy, capsys):
     Path("runs").mkdir()
     Path("runs/.locks").write_text("")  # where a folder belongs
-    assert main([*toy, "--scale", "smoke", "--arms", "one", "--seeds", "0"]) == BAD_INPUT
+    assert main([*toy, "--scale", "smoke", "--at", "size=1", "--seeds", "0"]) == BAD_INPUT
     said = capsys.readouterr().err.splitlines()[0]
     assert said.endswith("/runs/.locks cannot be read or written: file exists")
 

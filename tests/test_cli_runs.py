@@ -1,21 +1,21 @@
 import shutil
 import sys
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
-from unittest.mock import MagicMock
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
 from winze.cli import BAD_INPUT, DONE, main
-from winze.lab import Recipe, Scale
-from winze.lab.job import Job
-from winze.lab.perform import perform
-from winze.lab.store import Runs, read, sealed
-from winze.train import Training
+from winze.lab import Axis, Recipe, Scale
+from winze.lab.runs.job import Job
+from winze.lab.runs.perform import perform
+from winze.lab.runs.store import Runs, read, sealed
+from winze.readings import Point
+from winze.train import Epochs, Training
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Config:
     width: int = 4
 
 
-JOB = Job("tunnel/old", "smoke", "plain", 0, Config(Training(2, 16)))
+JOB = Job("tunnel/old", "smoke", Point(width=4), 0, Config(Training(Epochs(2), 16)))
 
 
 def work(config, bench):
@@ -43,7 +43,7 @@ RECIPE = SimpleNamespace(work=work)
 
 
 def wide(width, **changes):
-    return replace(JOB, arm=f"wide{width}", config=replace(JOB.config, width=width), **changes)
+    return replace(JOB, point=Point(width=width), config=replace(JOB.config, width=width), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -86,16 +86,16 @@ def refused(capsys, *argv):
 
 def test_runs_are_listed_with_what_they_are_and_how_they_ended(capsys):
     head, *rows = lines(capsys)
-    assert head[:7] == ["run", "recipe", "arm", "seed", "scale", "status", "seconds"]
-    found = {tuple(row[1:6]) for row in rows}
+    assert head[:7] == ["run", "recipe", "point", "seed", "scale", "status", "seconds"]
+    found = {tuple(row[1:7]) for row in rows}
     assert found == {
-        ("tunnel/old", "plain", "0", "smoke", "done"),
-        ("other/table", "wide8", "1", "smoke", "done"),
-        ("tunnel/old", "wide13", "0", "smoke", "failed"),
-        ("tunnel/old", "wide14", "0", "smoke", "unfinished"),
+        ("tunnel/old", "width", "4", "0", "smoke", "done"),
+        ("other/table", "width", "8", "1", "smoke", "done"),
+        ("tunnel/old", "width", "13", "0", "smoke", "failed"),
+        ("tunnel/old", "width", "14", "0", "smoke", "unfinished"),
     }
     assert {row[0] for row in rows} == {facts.key[:8] for facts in Runs("runs").all()}
-    assert all(float(row[6]) >= 0 and row[7].startswith("20") for row in rows)
+    assert all(float(row[7]) >= 0 and row[8].startswith("20") for row in rows)
 
 
 def test_a_failed_run_is_listed_with_its_error(capsys):
@@ -103,18 +103,18 @@ def test_a_failed_run_is_listed_with_its_error(capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "arms"),
+    ("options", "widths"),
     [
-        (["--recipe", "other/table"], {"wide8"}),
-        (["--recipe", "tunnel/*"], {"plain", "wide13", "wide14"}),
-        (["--arm", "plain"], {"plain"}),
-        (["--status", "done"], {"plain", "wide8"}),
-        (["--status", "done", "--recipe", "tunnel/*"], {"plain"}),
-        (["list", JOB.key[:8]], {"plain"}),
+        (["--recipe", "other/table"], {8}),
+        (["--recipe", "tunnel/*"], {4, 13, 14}),
+        (["--at", "width=4"], {4}),
+        (["--status", "done"], {4, 8}),
+        (["--status", "done", "--recipe", "tunnel/*"], {4}),
+        (["list", JOB.key[:8]], {4}),
     ],
 )
-def test_filters_leave_what_was_asked_for(capsys, options, arms):
-    assert {row[2] for row in lines(capsys, *options)[1:]} == arms
+def test_filters_leave_what_was_asked_for(capsys, options, widths):
+    assert {int(row[3]) for row in lines(capsys, *options)[1:]} == widths
 
 
 def test_a_folder_without_runs_says_so(capsys):
@@ -124,8 +124,8 @@ def test_a_folder_without_runs_says_so(capsys):
 
 def test_a_run_of_another_format_is_listed_and_explained(capsys, runs):
     path = runs.folder(JOB) / "run.json"
-    path.write_text(path.read_text().replace('"version": 1', '"version": 7'))
-    assert "is a run of format 7, this winze reads format 1" in printed(capsys, "--status", "unreadable")
+    path.write_text(path.read_text().replace('"version": 2', '"version": 7'))
+    assert "is a run of format 7 and this winze reads format 2" in printed(capsys, "--status", "unreadable")
 
 
 def test_two_runs_side_by_side_show_where_they_differ_and_what_they_came_to(capsys):
@@ -158,27 +158,27 @@ def test_the_quantities_of_the_recipe_are_compared(capsys, monkeypatch):
 def test_cleaning_only_tells_until_it_is_told_to(capsys, runs):
     shown = printed(capsys, "clean")
     assert "2 runs would be removed" in shown
-    assert "wide13" in shown
-    assert "wide14" in shown
-    assert "plain" not in shown
+    assert "width 13" in shown
+    assert "width 14" in shown
+    assert "width 4" not in shown
     assert len(runs.all()) == 4
 
 
 def test_cleaning_removes_failed_and_unfinished_runs_and_nothing_else(capsys, runs):
     assert printed(capsys, "clean", "--yes").endswith("2 runs removed\n")
-    assert {facts.arm for facts in runs.all()} == {"plain", "wide8"}
+    assert {facts.point["width"] for facts in runs.all()} == {4, 8}
     assert printed(capsys, "clean", "--yes") == "there is nothing to clean in runs\n"
 
 
 def test_cleaning_follows_the_filters(capsys, runs):
     assert printed(capsys, "clean", "--yes", "--status", "failed").endswith("1 run removed\n")
-    assert {facts.arm for facts in runs.all()} == {"plain", "wide8", "wide14"}
+    assert {facts.point["width"] for facts in runs.all()} == {4, 8, 14}
 
 
 def test_cleaning_leaves_a_run_that_is_at_work(capsys, runs):
     with runs.open(wide(14)):
         assert printed(capsys, "clean", "--yes").endswith("1 run removed\n")
-    assert {facts.arm for facts in runs.all()} == {"plain", "wide8", "wide14"}
+    assert {facts.point["width"] for facts in runs.all()} == {4, 8, 14}
 
 
 def test_cleaning_leaves_a_run_that_is_taken_up_meanwhile(capsys, runs, monkeypatch):
@@ -195,7 +195,7 @@ def test_a_finished_run_that_was_damaged_is_cleaned_away_too(capsys, runs):
     shown = printed(capsys, "clean", "--yes")
     assert "metrics.jsonl was changed after the run" in shown
     assert shown.endswith("3 runs removed\n")
-    assert {facts.arm for facts in runs.all()} == {"wide8"}
+    assert {facts.point["width"] for facts in runs.all()} == {8}
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "readings.csv"])
@@ -218,7 +218,7 @@ def test_metrics_that_make_no_sense_are_named(capsys, runs, line):
         "seconds": None,
         "started": 3,
         "recipe": ["a"],
-        "arm": None,
+        "point": None,
         "error": 1,
         "status": {},
         "notes": "x",
@@ -242,14 +242,14 @@ def test_what_was_begun_anew_is_listed(capsys, runs):
 
 
 def test_names_do_not_steer_the_terminal(capsys, runs):
-    retold(runs.folder(JOB), {"arm": "\x1b[2Jgone"})
+    retold(runs.folder(JOB), {"point": {"width": "\x1b[2Jgone"}})
     assert "?[2Jgone" in printed(capsys, "list", JOB.key)
 
 
 def test_runs_of_a_recipe_that_is_not_there_are_told_and_not_kept(capsys):
     assert main(["runs", "keep"]) == BAD_INPUT
     said = capsys.readouterr()
-    assert said.out == "0 runs added to results, 0 were there\n"
+    assert said.out == "0 runs added to results, 0 already there\n"
     assert said.err.count("there is no recipe") == 2
     assert said.err.endswith("winze: 2 runs not kept\n")
 
@@ -262,36 +262,14 @@ def test_a_run_that_cannot_be_read_is_told_when_others_are_kept(capsys, runs):
 
 def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, monkeypatch):
     retold(runs.folder(JOB), {"commit": "abc+"})
-    known = Recipe("tunnel/old", "S0", "", "", "", {"plain": {}}, {"smoke": Scale(JOB.config, seeds=(0,))}, work)
+    known = Recipe(
+        "tunnel/old", "S0", "", "", JOB.config, {"width": Axis("width", (4,))}, {"smoke": Scale()}, work=work
+    )
     monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: known)
     assert printed(capsys, "keep", "--recipe", "tunnel/old").splitlines() == [
-        "1 run added to results, 0 were there",
+        "1 run added to results, 0 already there",
         f"1 run of these from an uncommitted tree: {JOB.key[:8]}",
     ]
-
-
-def test_events_of_the_other_runs_are_written_where_one_is_damaged(capsys, monkeypatch, runs):
-    fake = ModuleType("torch.utils.tensorboard")
-    fake.SummaryWriter = lambda folder: nullcontext(MagicMock())
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    (runs.folder(JOB) / "metrics.jsonl").write_text("{")
-    assert main(["runs", "tensorboard", "events", "--status", "done"]) == BAD_INPUT
-    said = capsys.readouterr()
-    assert said.out.startswith("1 run written")
-    assert "metrics.jsonl was cut short or changed" in said.err
-    assert said.err.endswith("winze: 1 run left out\n")
-
-
-@pytest.mark.parametrize("name", ["../../up", "/etc/cron", "a/../../b", ".."])
-def test_names_in_run_json_do_not_choose_where_events_are_written(tmp_path, monkeypatch, runs, name):
-    written = []
-    fake = ModuleType("torch.utils.tensorboard")
-    fake.SummaryWriter = lambda folder: written.append(Path(folder)) or nullcontext(MagicMock())
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    retold(runs.folder(JOB), {"recipe": name, "arm": name})
-    assert main(["runs", "tensorboard", "events", "--status", "done"]) == DONE
-    assert len(written) == 2
-    assert all((tmp_path / "events") in (tmp_path / one).resolve().parents for one in written)
 
 
 @pytest.mark.parametrize(
@@ -302,49 +280,10 @@ def test_names_in_run_json_do_not_choose_where_events_are_written(tmp_path, monk
         (["compare", "", ""], "give more of the key"),
         (["clean", "--status", "done"], "not those that are done"),
         (["clean", "--status", "finished"], "--status"),
-        (["tensorboard"], "the folder to write"),
-        (["remove"], "one of ('list', 'compare', 'clean', 'tensorboard', 'keep')"),
+        (["remove"], "one of ('list', 'compare', 'clean', 'keep')"),
         (["--out", "file"], "file is a file, not a folder of runs"),
     ],
 )
 def test_bad_words_are_refused_in_one_line(capsys, words, why):
     Path("file").touch()
     assert why in refused(capsys, *words)
-
-
-def test_events_need_tensorboard(capsys, monkeypatch):
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    assert "pip install tensorboard" in refused(capsys, "tensorboard", "events")
-    assert not Path("events").exists()
-
-
-def test_events_hold_metrics_and_readings_over_steps(capsys, monkeypatch):
-    scalars = []
-
-    class SummaryWriter:
-        def __init__(self, folder):
-            self.folder = folder
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *_):
-            pass
-
-        def add_scalar(self, *scalar):
-            scalars.append((self.folder, *scalar))
-
-    fake = ModuleType("torch.utils.tensorboard")
-    fake.SummaryWriter = SummaryWriter
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", fake)
-    assert printed(capsys, "tensorboard", "events", "--status", "done").startswith("2 runs written")
-    plain = f"events/tunnel/old/plain/seed0-{JOB.key[:8]}"
-    mine = [scalar[1:] for scalar in scalars if scalar[0] == plain]
-    assert [(tag, step) for tag, _, step in mine] == [
-        ("train/lr", 2),
-        ("train/loss", 2),
-        ("train/lr", 4),
-        ("train/loss", 4),
-        ("numerical_rank/0", 2),
-    ]
-    assert len({folder for folder, *_ in scalars}) == 2

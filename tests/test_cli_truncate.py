@@ -18,7 +18,8 @@ from winze.networks import build
 from winze.readings import Readings
 
 NET, OPTIONS = "winze/mlp3x16", {"inputs": 64}
-FILE = "import torch\nfrom winze.networks import build\n\n\ndef make(classes=5):\n    open('ran', 'w').close()\n"
+FILE = "import torch\nfrom pathlib import Path\nfrom winze.networks import build\n\n\ndef make(classes=5):\n"
+FILE += "    Path(__file__).with_name('ran').touch()\n"
 FILE += "    torch.manual_seed(1)\n    return build('winze/mlp3x16', classes, inputs=64)\n"
 
 

@@ -1,188 +1,156 @@
-"""The tables of kept runs, from made-up readings: the paper's numbers beside ours, at every scale that was run."""
+"""The pages in docs/results and README's table of headlines, from made-up runs and from those that are kept."""
 
-import json
+import re
+import sys
+from pathlib import Path
 
 import pytest
 from scripts import script
 
-from winze.depth import Place
-from winze.lab.counting import WITH, WITHOUT
-from winze.lab.job import plain
-from winze.lab.packing import packed
-from winze.lab.results import write
-from winze.readings import Readings
-from winze.recipes.decayed import supervised
-from winze.recipes.residual_droppath import ablation, table1
-from winze.recipes.temperature import training
-from winze.recipes.tunnel import capacity, held, main, swap
-from winze.recipes.tunnel.tasks import title
+sys.path.append(str(Path(__file__).parent / "lab"))
+from small_recipe import make_recipe
 
+from winze import lab
+from winze.lab import Claim, Question, Scale, at_most, level
+from winze.lab.runs.perform import perform
+from winze.lab.runs.results import add
+from winze.lab.runs.store import Runs
+
+ROOT = Path(__file__).parents[1]
 tables = script("tables")
-
-
-def keep(results, recipe, scale, arm, runs):
-    """Add the readings of an arm's seeds to a recipe's kept runs."""
-    file = results / f"{recipe.name}.json"
-    entries = json.loads(file.read_text())["runs"] if file.exists() else []
-    told = {"scale": scale, "arm": arm, "device": "", "versions": {}, "commit": "", "started": ""}
-    told |= {"seconds": 1.0, "config": plain(recipe.config(scale, arm))}
-    for job, readings in zip(recipe.jobs(scale, [arm], range(len(runs))), runs, strict=True):
-        entries.append(told | {"key": job.key, "seed": job.seed} | packed(readings, recipe.measures))
-    write(file, recipe.name, entries)
-
-
-def whole(measures, data="cifar10", **conventions):
-    """Readings of the whole network."""
-    readings = Readings(conventions={"data": data, **conventions})
-    for measure, value in measures.items():
-        readings.add(measure, value, data=data, split="test", step=10)
-    return readings
-
-
-def curve(readings, measure, values, data="cifar10"):
-    """The same readings with a measure at every place."""
-    for index, value in enumerate(values):
-        readings.add(measure, value, place=Place(index, len(values), f"layer{index}"), data=data, split="test")
-    return readings
-
-
-def probed(*values, **conventions):
-    """Readings of a network that is always right, and of its probes."""
-    counted = {"layers": {WITHOUT: list(range(1, len(values) + 1))}, "layer_count": len(values)}
-    return curve(whole({"accuracy": 1.0}, **counted | conventions), "probe", values)
-
-
-def filled(name, results):
-    return tables.refresh(f"<!-- table:{name} -->\nold\n<!-- /table -->", results)
-
-
-def test_accuracies_of_droppath_are_the_mean_over_seeds_beside_the_papers(tmp_path):
-    runs = [whole({"accuracy": accuracy}) for accuracy in (0.90, 0.92)]
-    keep(tmp_path, table1.recipe, "gpu", "cifar10_output_batch", runs)
-    said = filled("residual_droppath.table1", tmp_path)
-    assert (
-        "| ResNet50d on CIFAR-10 | gpu | ours: kept outputs frozen, a mask a batch | 2 | 91.00 ± 1.41 | 90.84 |" in said
-    )
-    assert "standard" not in said
-
-
-def test_the_ablation_has_a_line_for_every_arm(tmp_path):
-    keep(tmp_path, ablation.recipe, "gpu", "same_batch", [whole({"accuracy": 0.8})])
-    said = filled("residual_droppath.ablation", tmp_path)
-    assert "| `same_batch` | 80.00 | 1 |" in said
-    assert "| `ours` | - | 0 |" in said
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "tunnel.start",
-        "tunnel.width",
-        "tunnel.classes",
-        "tunnel.swap",
-        "temperature.shares",
-        "decayed.accuracy",
-        "decayed.rank",
-    ],
+pages, kept_runs = sys.modules["table_results"], sys.modules["kept_runs"]
+CLAIMS = (
+    Claim(
+        "a claim | with a bar", "table 3", at_most("score", 9), each="speed", paper={"fast": "8 points"}, headline=True
+    ),
+    Claim(
+        "a level", "fig. 2", level("score", 5, within=1), at={"speed": "plain"}, departure="a stand-in", headline=True
+    ),
+    Claim("never run", "fig. 3", at_most("score", 9), at={"speed": "fast"}, scales=("paper",), headline=True),
 )
-def test_where_nothing_was_run_every_line_says_so(name, tmp_path):
-    lines = [line for line in filled(name, tmp_path).splitlines() if line.startswith("|")][2:]
-    assert lines
-    assert all("| not run |" in line and line.endswith("| - | - |") for line in lines)
+ASKED = Question("is it small?", at_most("score", 9), at={"speed": "fast"}, post_hoc="asked after the runs were seen")
 
 
-def test_the_start_of_a_tunnel_is_that_of_the_mean_curve_at_each_scale_that_was_run(tmp_path):
-    runs = [probed(0.90, 1.0, 1.0), probed(0.96, 0.96, 1.0), probed(0.96, 1.0, 1.0)]
-    keep(tmp_path, main.recipe, "gpu", "mlp12", runs)
-    keep(tmp_path, main.recipe, "paper", "mlp12", [probed(0.1, 0.2, 1.0)])
-    said = filled("tunnel.start", tmp_path)
-    # two of three seeds alone start at layer 1; their mean, .94 there, does not
-    assert "| MLP-12 on CIFAR-10 | 4 | 2 of 3 [1, 2] | 5 | 2 of 3 [2, 3] | 3 | gpu: `mlp12` on cifar10 |" in said
-    assert "| MLP-12 on CIFAR-10 | 4 | 3 of 3 [3, 3] | 5 | 3 of 3 [3, 3] | 1 | paper: `mlp12` on cifar10 |" in said
-    assert "| VGG-19 on CIFAR-10 | 8 | not run | 8 | not run | - | - |" in said
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """The only recipe there is, with kept runs at scale gpu of which one failed."""
+    scales = {
+        "smoke": Scale({"size": 1}),
+        "gpu": Scale(seeds=3, departures=("fewer epochs",)),
+        "paper": Scale({"size": 9}),
+    }
+    recipe = make_recipe(claims=CLAIMS, questions=(ASKED,), scales=scales, learned=("score", 0.2))
+    monkeypatch.setattr(lab, "recipes", lambda: {recipe.name: recipe})
+    monkeypatch.setattr(lab, "recipe", {recipe.name: recipe}.__getitem__)
+    for one in (kept_runs.recipes, kept_runs.runs_of, kept_runs.lines_of):
+        one.cache_clear()
+    for scale in ("smoke", "gpu"):
+        for job in recipe.jobs(scale):
+            add(perform(job, Runs(tmp_path / "runs"), recipe=recipe), recipe, tmp_path)
+    yield recipe
+    for one in (kept_runs.recipes, kept_runs.runs_of, kept_runs.lines_of):
+        one.cache_clear()
 
 
-def test_the_start_in_a_resnet_is_told_under_both_countings(tmp_path):
-    run = probed(0.1, 0.96, 1.0, layers={WITHOUT: [3, 27, 33], WITH: [3, 29, 36]}, layer_count=34)
-    keep(tmp_path, main.recipe, "gpu", "resnet34", [run])
-    said = filled("tunnel.start", tmp_path)
-    assert "| 20 | 27 of 34 [27, 27]; 29 with projections [29, 29] | 29 | 33 of 34 [33, 33]; 36 with proj" in said
+@pytest.fixture
+def page(made, tmp_path):
+    return pages.pages(tmp_path)["docs/results/small.md"]
 
 
-def test_a_tunnel_that_no_probe_reaches_has_no_start(tmp_path):
-    keep(tmp_path, main.recipe, "gpu", "vgg19", [probed(0.1, 0.2, 0.3)])
-    assert "| VGG-19 on CIFAR-10 | 8 | at none of 3 | 8 | at none of 3 | 1 |" in filled("tunnel.start", tmp_path)
+def rows(text):
+    return [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in text.splitlines() if line[:1] == "|"
+    ]
 
 
-def test_widths_and_classes_share_the_network_of_width_1_that_learns_all(tmp_path):
-    for arm in ("vgg19", "vgg19_wide", "vgg19_30"):
-        keep(tmp_path, capacity.recipe, "gpu", arm, [probed(0.5, 1.0)])
-    said = filled("tunnel.width", tmp_path)
-    assert "| VGG-19 | 1 | 7 | 2 of 2 [2, 2] | 1 | gpu: `vgg19` on cifar10 |" in said
-    assert "| VGG-19 | 2 | 7 | 2 of 2 [2, 2] | 1 | gpu: `vgg19x2` on cifar10 |" in said
-    said = filled("tunnel.classes", tmp_path)
-    assert "| VGG-19 | CIFAR-10 | 100 % | 7 | 2 of 2 [2, 2] | 1 | gpu: `vgg19` on cifar10 |" in said
-    assert "| VGG-19 | CIFAR-10 | 30 % | 6 | 2 of 2 [2, 2] | 1 | gpu: `vgg19` on cifar10[0-2] |" in said
+def test_a_claim_has_a_row_with_its_cells_under_it_and_the_papers_numbers(page):
+    found = rows(page)
+    spot = next(i for i, row in enumerate(found) if row[0].startswith("a claim"))
+    assert found[spot][:3] == ["a claim \\| with a bar (table 3)", "**inconclusive, gpu**", ""]
+    assert [row[:3] for row in found[spot + 1 : spot + 3]] == [
+        ["· plain", "inconclusive", ""],
+        ["· fast", "supported", "8 points"],
+    ]
 
 
-def test_a_number_on_digits_says_so(tmp_path):
-    keep(tmp_path, capacity.recipe, "cpu", "vgg19_narrow", [probed(1.0, 1.0)])
-    assert "| VGG-19 | 0.25 | 8 | 1 of 2 [1, 1] | 1 | cpu: `vgg19x0.0625` on digits |" in filled(
-        "tunnel.width", tmp_path
-    )
+def test_a_claim_of_one_cell_is_one_row_with_its_departure(page):
+    (row,) = [row for row in rows(page) if row[0].startswith("a level")]
+    assert row[0] == "a level (fig. 2) Departure: a stand-in."
+    assert row[3].startswith("score: 1.6 (2 seeds)")
 
 
-def test_a_smoke_test_is_no_evidence(tmp_path):
-    keep(tmp_path, swap.recipe, "smoke", "five_five", [whole({"E1+T1": 0.9}, title(1))])
-    assert "smoke" not in filled("tunnel.swap", tmp_path)
+def test_what_was_not_run_says_so_and_smoke_tests_are_no_evidence(page):
+    (row,) = [row for row in rows(page) if row[0].startswith("never run")]
+    assert row[1] == "**not run**"
+    assert "smoke" not in page
 
 
-def test_the_swap_has_both_tasks_where_the_thesis_has(tmp_path):
-    run = whole({"E1+T1": 0.9, swap.PROBED: 0.7}, title(1))
-    run.add("E1+T1", 0.5, data=title(2), split="test")
-    keep(tmp_path, swap.recipe, "gpu", "five_five", [run])
-    said = filled("tunnel.swap", tmp_path)
-    assert "| E1+T1 | 92.04 | 90.0 | 56.8 | 50.0 | 1 | gpu: `vgg19` on cifar10 |" in said
-    assert "| E2 (FT) | 74.4 | 70.0 | - | - | 1 |" in said
+def test_questions_stand_apart_and_say_that_they_are_post_hoc(page):
+    assert "| question of our own | verdict |" in page
+    assert "is it small? *Post hoc: asked after the runs were seen.*" in page
 
 
-def test_shares_of_a_temperature_name_the_other_data_and_seeds_that_diverged(tmp_path):
-    layers = {"layers": {WITHOUT: list(range(1, 10))}, "layer_count": 9, "network": "winze/mlp8"}
-    run = curve(whole({"diverged": 0.0}, **layers), "probe", [0.1, 0.2, 0.3, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-    run = curve(run, "probe", [0.1, 0.2, 0.8, 0.8, 0.6, 0.6, 0.6, 0.6, 0.2], "mnist")
-    keep(tmp_path, training.recipe, "gpu", "mlp8_t10", [run, whole({"diverged": 1.0}, data="")])
-    said = filled("temperature.shares", tmp_path)
-    assert (
-        "| MLP-8 | 10 | 50 | 50, 1 diverged | 67 | 25, with the output 75, on mnist | 2 | gpu: `mlp8` on cifar10 |"
-        in said
-    )
-    assert "| MLP-8 | 1 | 75 | not run | 67 | not run | - | - |" in said
+def test_counts_are_of_claims_and_questions_apart(page):
+    assert "3 claims: 2 inconclusive, 1 not run; 1 question: 1 supported" in page
 
 
-def test_decayed_shortcuts_have_a_column_for_every_alpha_min(tmp_path):
-    for alpha, accuracies in ((1.0, (0.9, 0.92)), (0.4, (0.95,))):
-        runs = [curve(whole({"accuracy": each}), "effective_rank", [4.0, 2.5]) for each in accuracies]
-        keep(tmp_path, supervised.recipe, "gpu", supervised.arm(16, alpha), runs)
-    unrun = "not run | " * 5
-    said = filled("decayed.accuracy", tmp_path)
-    assert f"| 16 | similar | similar | 91.0 ± 1.4 | {unrun}95.0 | not run | not run | 1 or 2 | gpu: `resnet18`" in said
-    assert "| 8 | 93.6 | 94.4 | not run |" in said
-    said = filled("decayed.rank", tmp_path)
-    assert f"| 16 | 2.500 ± 0.000 | {unrun}2.500 | not run | not run | 1 or 2 | gpu: `resnet18` on cifar10 |" in said
+def test_failed_runs_and_departures_are_named(page):
+    assert "Failed to learn at scale gpu, in no verdict: speed plain, seed 0: score 0.1 is below 0.2." in page
+    assert "- it is not the paper's network (score)\n- scale gpu: fewer epochs (score)" in page
 
 
-def test_held_layers_are_told_with_both_tasks_at_the_end(tmp_path):
-    runs = []
-    for kept in (0.5, 0.7):
-        readings = Readings()
-        for measure, task, value in (("kept", 1, kept), ("forgetting", 1, 0.9 - kept), ("learnt", 2, 0.8)):
-            readings.add(measure, value, data=title(task), split="test")
-        runs.append(readings)
-    keep(tmp_path, held.recipe, "gpu", "extractor_slow", runs)
-    said = tables.refresh("<!-- table:tunnel.held -->\n<!-- /table -->", tmp_path)
-    assert "| the extractor at a tenth of the rate | 60.0 ± 14.1 | 30.0 ± 14.1 | 80.0 ± 0.0 | 2 | gpu: `vgg19`" in said
+def test_the_numbers_are_means_over_sound_seeds(page):
+    assert "| plain | 2 | 1.6 ± 0.71 |" in page
+    assert "| fast | 3 | 1.5 ± 1 |" in page
 
 
-def test_the_networks_that_come_with_winze_are_told_with_their_files(tmp_path):
-    said = tables.refresh("<!-- table:trained -->\n<!-- /table -->", tmp_path)
-    assert "| `winze/resnet20` | 0.27 M | 0.6 MB |" in said
+def test_headlines_have_effect_interval_paper_and_seeds_and_leave_out_what_was_not_run(made, tmp_path):
+    head, _, *found = rows(pages.headlines(tmp_path))
+    assert head == ["claim", "verdict", "here, against the paper", "network and data", "seeds", "page"]
+    assert [row[0] for row in found] == ["a claim \\| with a bar", "a level"]
+    assert "fast: 150 points [" in found[0][2]
+    assert "(paper: 8 points)" in found[0][2]
+    assert found[0][4] == "2 to 3"
+    assert found[0][5] == "[small](docs/results/small.md)"
+
+
+def test_digits_are_on_no_page_and_in_no_tally(monkeypatch, made, tmp_path):
+    monkeypatch.setattr(kept_runs, "is_stand_in", lambda recipe, scale: True)
+    monkeypatch.setattr(sys.modules["winze.lab.claims.table"], "is_stand_in", lambda recipe, scale: True)
+    kept_runs.runs_of.cache_clear()
+    kept_runs.lines_of.cache_clear()
+    text = pages.pages(tmp_path)["docs/results/small.md"]
+    assert "3 claims: 3 not run; 1 question: 1 not run" in text
+    assert "Not run yet." in text
+
+
+@pytest.fixture(scope="module")
+def written() -> dict[str, str]:
+    for one in (kept_runs.recipes, kept_runs.runs_of, kept_runs.lines_of):
+        one.cache_clear()
+    return pages.pages(ROOT / "results")
+
+
+@pytest.mark.slow
+def test_the_pages_are_up_to_date_and_small(written):
+    assert {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "results").glob("*.md")} == set(written)
+    for path, text in written.items():
+        assert (ROOT / path).read_text() == text, "run `make docs`"
+        assert len(text.encode()) <= 60_000
+
+
+def test_every_figure_that_a_page_shows_is_there():
+    for path in (ROOT / "docs" / "results").glob("*.md"):
+        for figure in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", path.read_text()):
+            assert path.parent.joinpath(figure).is_file()
+
+
+def test_readme_shows_at_most_fifteen_headlines_of_every_paper_that_was_run():
+    readme = (ROOT / "README.md").read_text()
+    table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
+    found = rows(table)[2:]
+    assert 8 <= len(found) <= 15
+    assert {row[5] for row in found} == {
+        f"[{title}](docs/results/{paper}.md)" for paper, title in kept_runs.PAPERS.items()
+    }
+    assert all("digits" not in row[3] for row in found)

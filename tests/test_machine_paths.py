@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from winze.lab.results import MACHINE
+from winze.lab.runs.results import MACHINE
 
 ROOT = Path(__file__).parents[1]
 OURS = re.compile(r"/(?:home|root|Users|work|mnt|tmp|data|opt|scratch|usr|var)/[\\w.-]+")

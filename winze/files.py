@@ -14,6 +14,7 @@ from typing import IO, Any
 
 Content = bytes | Callable[[IO[bytes]], Any]
 FULL = (errno.ENOSPC, errno.EDQUOT)
+LONGEST = 230
 TEMPORARY = re.compile(r"\..+\.\d+")
 
 
@@ -27,7 +28,7 @@ def write_atomically(path: Path, content: Content) -> None:
     `content` is bytes, or a function that writes into the open file it is given.
     """
     check_target(path)
-    temporary = path.with_name(f".{path.name.lstrip('.')}.{os.getpid()}")
+    temporary = path.with_name(f".{shortened(path.name.lstrip('.'))}.{os.getpid()}")
     with told_when_full(path):
         try:
             with temporary.open("wb") as file:
@@ -43,6 +44,11 @@ def write_atomically(path: Path, content: Content) -> None:
                 os.fsync(handle)
             finally:
                 os.close(handle)
+
+
+def shortened(name: str) -> str:
+    """A name with room for an addition: disks take 255 bytes."""
+    return os.fsencode(name)[:LONGEST].decode(errors="ignore")
 
 
 def check_target(path: Path) -> Path:

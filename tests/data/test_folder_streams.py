@@ -4,7 +4,7 @@ from PIL import Image
 
 from winze.data import DataError, FolderStream, MissingDataError
 from winze.networks import build
-from winze.train import Training, fit
+from winze.train import SGD, Epochs, Training, fit
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def test_worker_processes_draw_the_same_again(folder):
 def test_a_network_learns_from_a_stream(folder):
     net = build("winze/mlp1x32", 3, inputs=3 * 8 * 8)
     history = fit(
-        net, FolderStream(folder, True, 8, 6, workers=0, jitter=0.1), Training(8, 6, lr=0.05, momentum=0.9),
-        test=FolderStream(folder, False, 8, 6, workers=0),
+        net, FolderStream(folder, True, 8, 6, workers=0, jitter=0.1), Training(Epochs(8), 6, SGD(0.05, momentum=0.9)),
+        tests={"test": FolderStream(folder, False, 8, 6, workers=0)},
     )  # fmt: skip
     assert history.metrics[-1]["accuracy"] > 0.9
 

@@ -144,3 +144,9 @@ def test_a_square_is_cut_from_the_centre_before_resizing():
 
 def test_loading_at_another_size_resizes():
     assert load("digits", size=12).shape == (1, 12, 12)
+
+
+def test_a_single_channel_is_never_taken_for_channels_last():
+    stored = torch.zeros(5, 8, 8, dtype=torch.uint8)[:, None].to(memory_format=torch.channels_last)
+    ready = Preprocess(None, (0.5,), (0.5,), channels=1)(stored)
+    assert ready.stride() == torch.empty(5, 1, 8, 8).stride()

@@ -6,7 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+import winze
 from winze.observe.costs import Cost, SpeedUp, costs
+from winze.observe.cuts import Clock, Stamp, measure_cuts
+from winze.shape.capture.example import Example
 
 
 class Disturbed(nn.Linear):
@@ -98,3 +101,41 @@ def test_a_parameter_that_is_handed_to_a_module_as_a_view_is_counted():
             return x @ x.T @ self.layer(x, self.positions.expand(len(x), -1))
 
     assert costs([Positions()], (torch.zeros(2, 4),))[0].flops >= 2 * 2 * 2 * 4
+
+
+def test_one_run_of_a_network_times_all_of_its_cuts(monkeypatch):
+    clock = [0.0]
+    monkeypatch.setattr("winze.observe.costs.time.perf_counter", lambda: clock[0])
+
+    class Layer(nn.Linear):
+        def __init__(self, seconds: float) -> None:
+            super().__init__(4, 4)
+            self.seconds = seconds
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            clock[0] += self.seconds
+            return super().forward(x)
+
+    net = nn.Sequential(Layer(1.0), Layer(2.0), nn.Sequential(Layer(4.0), Layer(8.0)))
+    stamps = [Stamp(0, head=Layer(0.5)), Stamp(0, head=Layer(0.25))]
+    handles = [stamp.at(net, name) for stamp, name in zip(stamps, ("1", "before 2.1"), strict=True)]
+    for _ in range(2):
+        assert Clock(net, stamps)(Example(torch.zeros(2, 4))) == [15.0, 3.5, 7.25]
+    for handle in handles:
+        handle.remove()
+
+
+def test_timing_cuts_shows_progress_and_leaves_no_hook(monkeypatch):
+    shown = []
+
+    def track(batches, text, total):
+        shown.append(text)
+        return batches
+
+    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.01)
+    net, x, y = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(60, 4), torch.arange(60) % 3
+    scan = winze.scan(net, (x, y), (x, y), progress=False)
+    measure_cuts(net, scan, (x[:32],), track)
+    assert shown == ["cutting", "timing"]
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
+    assert len(scan.curve("cut_seconds")) == len(scan.places)

@@ -213,7 +213,10 @@ def stored(file: Path, told: Any, **tensors: Tensor) -> Path:
 
 def test_a_file_that_names_a_python_file_is_not_believed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    Path("helper.py").write_text("open('ran', 'w').close()\nfrom torch import nn\ndef net(): return nn.Linear(4, 3)\n")
+    Path("helper.py").write_text(
+        "from pathlib import Path\nfrom torch import nn\nPath(__file__).with_name('ran').touch()\n"
+        "def net(): return nn.Linear(4, 3)\n"
+    )
     own = nn.Linear(4, 3).state_dict()
     file = stored(Path("net.safetensors"), {"version": 2, "network": "helper.py:net", "rules": {}}, **own)
     with pytest.raises(ValueError, match=r"net\.safetensors: its network is made by 'helper\.py:net'.*trust=True"):

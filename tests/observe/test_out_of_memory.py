@@ -102,7 +102,7 @@ def test_samples_too_large_for_the_search_of_places_are_not_called_unfit() -> No
 
 
 def test_cuts_that_cannot_be_timed_say_how_to_leave_that_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winze.observe.cuts.costs", lambda nets, batch: torch.empty(1 << 50))
+    monkeypatch.setattr("winze.observe.cuts.costs", lambda *given: torch.empty(1 << 50))
     with pytest.raises(NoRoomError, match=r"timing the cuts: .*costs=False \(--no-costs\)"):
         winze.scan(mlp(), GOOD, GOOD, places=LAYERS, costs=True)
 

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import winze
 from winze.data import Batches
-from winze.lab.processes import Processes
+from winze.lab.workers.processes import Processes
 from winze.observe.cutting import cut
 from winze.observe.feed import Feed
 

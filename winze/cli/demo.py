@@ -68,7 +68,7 @@ class Demo:
         from winze.cli.scan import splits
         from winze.data import Preprocess, load
         from winze.networks import build, describe
-        from winze.train import fit
+        from winze.train import Epochs, fit
 
         dataset = load(DATA)
         preprocess = Preprocess.of(dataset)
@@ -76,7 +76,7 @@ class Demo:
         with torch.random.fork_rng():
             torch.manual_seed(self.seed)
             net = build(spec)
-        training = part.training if self.epochs is None else replace(part.training, epochs=self.epochs)
+        training = part.training if self.epochs is None else replace(part.training, length=Epochs(self.epochs))
         history = fit(net, dataset.train, training, seed=self.seed, preprocess=preprocess)
         train, test = splits(dataset, preprocess, 256)
         others = {OTHER: splits(load(OTHER), preprocess, 256)}
@@ -108,12 +108,12 @@ LAST = ("numerical_rank", "accuracy")
 
 def _parts() -> list[Part]:
     from winze.shape import DecayedIdentity
-    from winze.train import Training
+    from winze.train import SGD, AdamW, Epochs, Training
 
     # the tunnel: the small version of the thesis's MLPs. Shortcuts: over seeds 0, 1, 2 the last rank is 20, 21, 24
     # plain and 5, 7, 6 decayed at these steps; at a third of them 42, 38, 43 and 6, 8, 6
-    steep = Training(epochs=150, batch=128, lr=0.03, momentum=0.9)
-    even = Training(epochs=60, batch=128, lr=3e-3, optimizer="adamw")
+    steep = Training(Epochs(150), 128, SGD(0.03, momentum=0.9))
+    even = Training(Epochs(60), 128, AdamW(3e-3))
     return [
         Part("mlp8", "winze/mlp8x256", steep),
         Part("plain", "winze/resmlp12x128", even),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import tyro
+
+from winze.readings.point import Point, shown
 
 if TYPE_CHECKING:
     from winze.lab import Recipe
@@ -17,7 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class List:
-    """List the recipes: system, paper, what each shows, its scales, the last verdicts; or one with all its claims."""
+    """List the recipes: system, paper, what each shows, its axes and scales, and how many claims have which verdict.
+
+    `winze list RECIPE` lists one with its points and every claim; a file of your own, my_recipe.py, works too.
+    """
 
     recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RECIPE]")] = None
     """one recipe, such as tunnel/main, with every claim"""
@@ -30,46 +36,68 @@ class List:
         from winze.lab import recipe, recipes
 
         chosen = recipes() if self.recipe is None else {self.recipe: recipe(self.recipe)}
-        parts = [self._told(one) for one in chosen.values()]
+        parts = ("".join(f"{line}\n" for line in self._lines(one)) for one in chosen.values())
         sys.stdout.write("\n".join(parts))
 
-    def _told(self, recipe: Recipe) -> str:
-        """What there is to say of a recipe, in a few lines."""
-        from winze.lab.results import ResultsError, finished, load, readings_of
+    def _lines(self, recipe: Recipe) -> Iterator[str]:
+        """What there is to say of a recipe."""
+        from winze.lab.claims.table import counted, nearest
+        from winze.lab.runs.results import ResultsError, finished, load, readings_of
 
-        scales = [
-            f"{name} ({_count(len(recipe.arms_at(name)), 'arm')} x {_count(len(scale.seeds), 'seed')})"
-            for name, scale in recipe.scales.items()
-        ]
-        kept, damage = {}, ""
+        kept: dict[str, Runs] = {}
+        damage = ""
         try:
             kept = {scale: readings_of(runs) for scale, runs in load(recipe, self.results).items()}
         except ResultsError as error:
             if self.recipe is not None:
                 raise
             damage = str(error)
-        lines = [
-            f"{recipe.name} ({recipe.system}): {recipe.shows}",
-            f"  paper     {recipe.paper}, {recipe.url}",
-            f"  scales    {', '.join(scales)}",
-            f"  verdicts  {damage or _tallies(recipe, kept) or 'no readings are kept yet'}",
-        ]
-        own = _tallies(recipe, finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n")))
-        lines += [f"  {self.runs}: {own}"] if own else []
+        yield f"{recipe.name} ({recipe.system}): {recipe.shows}"
+        yield f"  paper     {recipe.paper}, {recipe.url}"
+        for name, axis in recipe.axes.items():
+            field = f" ({axis.field})" if axis.field else ""
+            yield f"  axis      {name}{field}: {', '.join(map(str, axis.labels))}"
+        sizes = (
+            f"{name} ({_count(len(recipe.grid(name).points), 'point')} x {_count(len(scale.seed_numbers), 'seed')})"
+            for name, scale in recipe.scales.items()
+        )
+        yield f"  scales    {', '.join(sizes)}"
+        yield f"  verdicts  {damage or counted(nearest(recipe, kept)) or 'there are no claims'}"
+        own = finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n"))
+        if own:
+            yield f"  {self.runs}: {_runs(own)}; {counted(nearest(recipe, own))}"
         if self.recipe is not None:
-            lines += [f"  departs   {one}" for one in recipe.departures]
-            for scale in recipe.scales:
-                told = recipe.verdicts(scale, kept.get(scale, {}))
-                lines += [f"  {scale + ':':<9} {claim.text}: {verdict}" for claim, verdict in told]
-        return "".join(f"{line}\n" for line in lines)
+            yield from self._details(recipe, kept)
+
+    def _details(self, recipe: Recipe, kept: Mapping[str, Runs]) -> Iterator[str]:
+        """Points, departures, claims with their cells, and failed runs."""
+        from winze.lab.claims.table import failures, lines
+
+        for scale, one in recipe.scales.items():
+            yield from (f"  {scale + ':':<9} {point}" for point in _points(recipe.grid(scale).points))
+            yield from (f"  departs   {scale}: {why}" for why in one.departures)
+        yield from (f"  departs   {one}" for one in recipe.departures)
+        for line in lines(recipe, kept):
+            source = getattr(line.statement, "source", "") or "question"
+            at = f" at scale {line.scale}" if line.scale else ""
+            yield f"  {line.word}{at}: {line.statement.text} [{source}]"
+            yield from (f"    {one}" for one in line.judged.told)
+        for scale, runs in kept.items():
+            yield from (f"  failed    {scale}: {why}" for why in failures(recipe, runs))
 
 
-def _tallies(recipe: Recipe, by_scale: Mapping[str, Runs]) -> str:
-    """How many verdicts of each kind at each scale that was run."""
-    from winze.lab.verdicts import tally
+def _points(points: Sequence[Point]) -> list[str]:
+    """The values of each axis where every combination runs, else every point."""
+    values = {axis: dict.fromkeys(point[axis] for point in points) for axis in points[0]}
+    if len(points) == math.prod(map(len, values.values())):
+        return ["; ".join(f"{axis} {', '.join(map(shown, one))}" for axis, one in values.items()) or "one point"]
+    return list(map(str, points))
 
-    told = {scale: recipe.verdicts(scale, runs) for scale, runs in by_scale.items()}
-    return "; ".join(f"{scale}: {tally(verdict for _, verdict in one)}" for scale, one in told.items())
+
+def _runs(by_scale: Mapping[str, Runs]) -> str:
+    return ", ".join(
+        f"{_count(sum(map(len, runs.values())), 'run')} at scale {scale}" for scale, runs in by_scale.items()
+    )
 
 
 def _tell(line: str) -> None:

@@ -1,7 +1,8 @@
-"""`winze run`: a recipe's arms and seeds, then its verdicts."""
+"""`winze run`: a recipe's points and seeds, then its verdicts."""
 
 from __future__ import annotations
 
+import ast
 import os
 import shlex
 import sys
@@ -9,30 +10,35 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
 
 if TYPE_CHECKING:
-    import winze
+    from winze.lab import Outcome, Recipe
 
 
 @dataclass(frozen=True)
 class Run:
-    """Run a recipe: every arm with every seed. What is finished is skipped, what was killed goes on.
+    """Run a recipe: every point on its axes with every seed. Finished runs are skipped, killed ones resume.
 
-    Then the claims are judged by all runs of this recipe and scale in the folder, and a report is written.
-    `torchrun --nproc-per-node 2 -m winze run ...` shares each run among several devices.
+    Then the claims are judged by all runs of this recipe and scale in the folder, and a report is written. With --set
+    points of your own run, which no claim speaks of. `torchrun --nproc-per-node 2 -m winze run ...` shares each run
+    among several devices.
     """
 
     recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")]
-    """which, such as tunnel/main (see `winze list`)"""
+    """which, such as tunnel/main (see `winze list`), or a file of your own such as my_recipe.py"""
     scale: Annotated[str, tyro.conf.arg(metavar="S")]
     """how much of it: smoke (seconds), cpu (minutes on 2 cores), gpu (on one large GPU), paper (all of it)"""
-    arms: Annotated[str | None, tyro.conf.arg(metavar="A,B")] = None
-    """only these arms"""
+    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=A,B")] = ()
+    """only these values of an axis, such as alpha=.6,.4; may be repeated"""
+    changes: Annotated[
+        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="FIELD=VALUE")
+    ] = ()
+    """replace a setting of every point, such as network.rule.alpha_min=.55; may be repeated"""
     seeds: Annotated[str | None, tyro.conf.arg(metavar="0,1")] = None
     """these seeds instead of the scale's"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
@@ -48,20 +54,19 @@ class Run:
     strategy: str = "auto"
     """how several devices share a run: ddp, fsdp, as Lightning Fabric names them"""
     compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """fuse what networks do into fewer kernels by torch.compile, which takes its time at the start of each run"""
+    """compile networks by torch.compile, which takes time at the start of each run"""
     deterministic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """have a GPU compute the same bits each time, at some cost"""
 
     def run(self) -> None:
         from winze.lab.recipe import recipe
-        from winze.lab.sweep import Where, sweep
+        from winze.lab.runs.sweep import Where, sweep
         from winze.train import Hardware
 
         chosen = recipe(self.recipe)
-        arms = _names(self.arms)
-        if arms == []:
-            raise ValueError(f"--arms are names such as {', '.join(chosen.arms_at(self.scale)[:2])}, not {self.arms!r}")
-        jobs = chosen.jobs(self.scale, arms, _numbers(self.seeds))
+        chosen = chosen.with_settings({name: _literal(text) for name, text in _pairs(self.changes, "--set")})
+        at = {name: _values(chosen, name, text) for name, text in _pairs(self.at, "--at")}
+        jobs = chosen.jobs(self.scale, at, _numbers(self.seeds))
         hardware = Hardware(
             self.accelerator, self.devices, self.strategy, compile=self.compile, deterministic=self.deterministic
         )
@@ -72,7 +77,7 @@ class Run:
             outcomes = sweep(jobs, self.out, jobs_at_once=self.jobs, on=where, hardware=hardware)
         except KeyboardInterrupt:
             raise KeyboardInterrupt(
-                "interrupted; finished runs are kept, the others go on from their last checkpoint: "
+                "interrupted; finished runs are kept, the others resume from their last checkpoint: "
                 f"repeat `{self._command()}`"
             ) from None
         if not int(os.environ.get("RANK", "0")):  # of the processes that torchrun started, one speaks
@@ -80,17 +85,23 @@ class Run:
             self._tell(chosen, refused.append)
             _tell_failures(outcomes, refused)
 
-    def _tell(self, recipe: winze.lab.Recipe, refuse: Callable[[str], None]) -> None:
+    def _tell(self, recipe: Recipe, refuse: Callable[[str], None]) -> None:
         """Judge the claims and write the report; `refuse` hears of damaged runs, which do not count."""
+        from winze.lab.claims.table import Line, counted, failures, is_stand_in
         from winze.lab.page import write_report
-        from winze.lab.results import finished
-        from winze.lab.verdicts import tally
+        from winze.lab.runs.results import finished
 
         runs = finished(recipe, self.out, refuse).get(self.scale, {})
-        verdicts = recipe.verdicts(self.scale, runs)
+        judged = recipe.verdicts(self.scale, runs)
         page = write_report(recipe, self.scale, runs, self.out / recipe.name / f"{self.scale}.html")
-        lines = [f"{claim.text}: {verdict}" for claim, verdict in verdicts]
-        sys.stdout.write("".join(f"{line}\n" for line in [*lines, tally(one for _, one in verdicts), page]))
+        lines = []
+        for one in judged:
+            lines.append(f"{one.word}: {one.statement.text}")
+            lines += [f"  {cell}" for cell in one.told]
+        lines += [f"failed to learn, not counted: {why}" for why in failures(recipe, runs)]
+        if not is_stand_in(recipe, self.scale):
+            lines.append(counted([Line(self.scale, one) for one in judged]))
+        sys.stdout.write("".join(f"{line}\n" for line in [*filter(None, lines), page]))
 
     def _command(self) -> str:
         """The same command again, as a shell takes it."""
@@ -98,13 +109,14 @@ class Run:
         words = ["torchrun", "--nproc-per-node", processes, "-m"] if processes else []
         words += ["winze", "run", self.recipe]
         for field in fields(self)[1:]:
-            value = getattr(self, field.name)
+            value, name = getattr(self, field.name), {"changes": "set"}.get(field.name, field.name)
             if value != field.default:
-                words += [f"--{field.name}"] if value is True else [f"--{field.name}", str(value)]
+                each = value if isinstance(value, tuple) else (value,)
+                words += [f"--{name}"] if value is True else [word for one in each for word in (f"--{name}", str(one))]
         return shlex.join(words)
 
 
-def _tell_failures(outcomes: Sequence[winze.lab.Outcome], refused: Sequence[str]) -> None:
+def _tell_failures(outcomes: Sequence[Outcome], refused: Sequence[str]) -> None:
     """Say of every failed run why, once for each reason; of a fault of ours, also where; and of damaged runs."""
     for reason in refused:
         sys.stderr.write(f"winze: {printable(reason)}\n")
@@ -129,12 +141,38 @@ def _reason(error: Exception | None) -> str:
     return f"{type(error).__name__}: {printable(said(error))}"
 
 
-def _names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
+def _pairs(given: Sequence[str], option: str) -> list[tuple[str, str]]:
+    """NAME=VALUE as typed; each name once."""
+    pairs = [(name.strip(), text.strip()) for name, _, text in (one.partition("=") for one in given)]
+    for (name, text), one in zip(pairs, given, strict=True):
+        if not name or not text:
+            raise ValueError(f"{option} wants NAME=VALUE, not {one!r}")
+        if sum(name == other for other, _ in pairs) > 1:
+            raise ValueError(f"{option} {name} is given twice")
+    return pairs
+
+
+def _literal(text: str) -> Any:
+    """A value as Python writes it (.55, (1, 2), None), else the text itself."""
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+
+
+def _values(recipe: Recipe, axis: str, text: str) -> list[Any]:
+    """The values of an axis that a text names, as the axis has them; what it does not have is left to the recipe."""
+    labels = recipe.axes[axis].labels if axis in recipe.axes else ()
+    if text in map(str, labels):
+        return [label for label in labels if str(label) == text]
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    return [next((label for label in labels if word == str(label) or _literal(word) == label), word) for word in words]
 
 
 def _numbers(text: str | None) -> list[int] | None:
-    names = _names(text)
-    if names is not None and not (names and all(name.isdigit() for name in names)):
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    if not (names and all(name.isdigit() for name in names)):
         raise ValueError(f"--seeds are whole numbers from 0 such as 0,1,2, not {text!r}")
-    return None if names is None else [int(name) for name in names]
+    return [int(name) for name in names]

@@ -1,4 +1,4 @@
-"""`winze runs`: what has been run; compare, clean, export."""
+"""`winze runs`: list, compare, clean and keep runs."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ import tyro
 
 from winze.cli.data import table
 from winze.cli.errors import BAD_INPUT, FailedError, printable
+from winze.readings.point import shown
 
 if TYPE_CHECKING:
-    from winze.lab.store import Facts
-    from winze.lab.store import Runs as Store
+    from winze.lab.runs.store import Facts
+    from winze.lab.runs.store import Runs as Store
 
-What = Literal["list", "compare", "clean", "tensorboard", "keep"]
+What = Literal["list", "compare", "clean", "keep"]
 State = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
 
 @dataclass(frozen=True)
 class Runs:
-    """List runs, set two side by side, clean away those that failed or were given up, export or keep what they read.
+    """List runs, compare two, remove those that failed or were given up, or keep what they read.
 
-    `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` says where two runs differ and what they
-    came to. `winze runs clean` says which failed, unfinished and damaged runs would go, and removes them with --yes.
-    `winze runs tensorboard events` writes metrics as TensorBoard events into the folder `events`. `winze runs keep`
-    adds what finished runs read to the folder results/, from which `winze list` and docs/results.md judge claims.
+    `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs
+    differ and their outcomes. `winze runs clean` lists the failed, unfinished and damaged runs, and removes them with
+    --yes. `winze runs keep` adds what finished runs read to the folder results/, from which `winze list` and
+    docs/results judge claims.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"
     """what to do"""
     names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
-    """runs, by the start of their key (for tensorboard: the folder to write)"""
+    """runs, by the start of their key"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs, as `winze run --out` had it"""
     recipe: str | None = None
     """only those of this recipe; a glob such as 'tunnel/*'"""
-    arm: str | None = None
-    """only those of this arm; a glob too"""
+    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=VALUE")] = ()
+    """only those at this value of an axis, such as alpha=0.6; may be repeated"""
     status: State | None = None
-    """only those in this state; `unfinished` was killed or interrupted, and `winze run` goes on with it"""
+    """only those in this state; `unfinished` was killed or interrupted, and `winze run` resumes it"""
     yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """clean: really remove"""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     """keep: the folder of kept readings"""
 
     def run(self) -> None:
-        from winze.lab.store import Runs as Store
+        from winze.lab.runs.store import Runs as Store
 
         store = Store(self.out)
         if self.out.exists() and not self.out.is_dir():
@@ -62,8 +63,8 @@ class Runs:
         yield _listed(self._chosen(store, self.names)) or f"there are no such runs in {self.out}"
 
     def _compare(self, store: Store) -> Iterator[str]:
-        from winze.lab.finals import differences, finals
-        from winze.lab.store import check
+        from winze.lab.runs.outcome import differences, finals
+        from winze.lab.runs.store import check
 
         if len(self.names) != 2:
             raise ValueError(f"compare takes two runs, got {len(self.names)}: winze runs compare 3f2a 91bc")
@@ -81,10 +82,10 @@ class Runs:
             a, b = first.get(name), second.get(name)
             rows.append((name, _number(a), _number(b), _number(None if a is None or b is None else b - a)))
         yield ""
-        yield _columns(rows) if len(rows) > 1 else "neither has come to anything yet"
+        yield _columns(rows) if len(rows) > 1 else "neither run has an outcome yet"
 
     def _clean(self, store: Store) -> Iterator[str]:
-        from winze.lab.store import BusyError
+        from winze.lab.runs.store import BusyError
 
         if self.status in ("done", "running"):
             raise ValueError(f"clean removes failed and unfinished runs, not those that are {self.status}")
@@ -96,7 +97,7 @@ class Runs:
             return
         yield _listed(doomed)
         if not self.yes:
-            yield f"{_count(doomed)} would be removed: say `winze runs clean --yes` to do so"
+            yield f"{_count(doomed)} would be removed: `winze runs clean --yes` removes them"
             return
         kept = 0
         for facts in doomed:
@@ -107,21 +108,9 @@ class Runs:
                 yield f"kept: {error}"
         yield f"{_count(doomed[kept:])} removed"
 
-    def _tensorboard(self, store: Store) -> Iterator[str]:
-        from winze.lab.events import write_events
-
-        if len(self.names) != 1:
-            raise ValueError("tensorboard takes the folder to write: winze runs tensorboard events")
-        found = self._chosen(store, ())
-        refused = [str(facts.error) for facts in found if facts.status == "unreadable"]
-        chosen = [facts for facts in found if facts.status != "unreadable"]
-        written = write_events(chosen, Path(self.names[0]), refused.append)
-        yield f"{_count(written)} written: tensorboard --logdir {self.names[0]}"
-        _tell_refused(refused, "left out")
-
     def _keep(self, store: Store) -> Iterator[str]:
         from winze.lab.recipe import RecipeError, recipe
-        from winze.lab.results import add_all
+        from winze.lab.runs.results import add_all
 
         found = self._chosen(store, self.names)
         chosen = [facts for facts in found if facts.status == "done"]
@@ -136,7 +125,7 @@ class Runs:
         there = (
             len(found) - len(new) - len(refused) - sum(facts.status not in ("done", "unreadable") for facts in found)
         )
-        yield f"{_count(new)} added to {self.results}, {there} were there"
+        yield f"{_count(new)} added to {self.results}, {there} already there"
         fresh = set(new)
         loose = [facts for facts in chosen if facts.folder in fresh and (facts.commit or "").endswith("+")]
         if loose:
@@ -149,8 +138,18 @@ class Runs:
         return [facts for facts in found if self._fits(facts)]
 
     def _fits(self, facts: Facts) -> bool:
-        pairs = ((facts.recipe, self.recipe), (facts.arm, self.arm), (facts.status, self.status))
+        pairs: list[tuple[str, str | None]] = [(facts.recipe, self.recipe), (facts.status, self.status)]
+        for one in self.at:
+            axis, _, value = one.partition("=")
+            pairs.append((shown(facts.point.get(axis, "")), shown(_label(value))))
         return all(glob is None or fnmatchcase(value, glob) for value, glob in pairs)
+
+
+def _label(text: str) -> str | float:
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def _tell_refused(reasons: list[str], what: str) -> None:
@@ -162,19 +161,19 @@ def _tell_refused(reasons: list[str], what: str) -> None:
 
 
 def _listed(runs: list[Facts]) -> str:
-    rows: list[tuple[str, ...]] = [("run", "recipe", "arm", "seed", "scale", "status", "seconds", "when (UTC)", "")]
+    rows: list[tuple[str, ...]] = [("run", "recipe", "point", "seed", "scale", "status", "seconds", "when (UTC)", "")]
     for facts in runs:
         seed = "?" if facts.seed is None else str(facts.seed)
         seconds = "?" if facts.seconds is None else f"{facts.seconds:.1f}"
         when = facts.started[:16].replace("T", " ")
-        what = (facts.recipe, facts.arm, seed, facts.scale, facts.status, seconds, when)
+        what = (facts.recipe, str(facts.point), seed, facts.scale, facts.status, seconds, when)
         rows.append(tuple(printable(cell) for cell in (facts.key[:8], *what, _short(facts.error or facts.note))))
     return _columns(rows) if runs else ""
 
 
 def _checked(facts: Facts) -> Facts:
     """The same with what is wrong with a finished run's files as its error."""
-    from winze.lab.store import check
+    from winze.lab.runs.store import check
 
     try:
         if facts.status == "done":
@@ -205,7 +204,7 @@ def _count(runs: list[Any]) -> str:
 
 
 def _quantities(recipe: str) -> Any:
-    """What the recipe reads off a run; nothing where there is no such recipe any more."""
+    """The quantities of the recipe; none where there is no such recipe any more."""
     from winze import lab
 
     try:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import torch
 
     from winze.data import Batches, Dataset, Preprocess
-    from winze.lab.crew import Crew
+    from winze.lab.workers.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,11 @@ class Scan:
 
 
 @contextmanager
-def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[Crew | None]:
+def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[Workers | None]:
     """Those who read shards of the data; None where one process does it all."""
-    from winze.lab.mps import mps
-    from winze.lab.on_ray import OnRay
-    from winze.lab.processes import Processes
+    from winze.lab.workers.mps import mps
+    from winze.lab.workers.processes import Processes
+    from winze.lab.workers.ray import OnRay
 
     gpu = device.type == "cuda"
     if on is not None:

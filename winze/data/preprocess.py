@@ -51,7 +51,10 @@ class Preprocess:
             raise DataError(f"preprocess takes uint8, or floats on the scale 0-1, as [n, c, h, w], not {said}")
         x = fitted(to_channels(unit(images), self.channels), self.size, self.fit)
         mean, std = (constant(values, x.device).view(1, -1, 1, 1) for values in (self.mean, self.std))
-        return (x.float() - mean) / std
+        y = (x.float() - mean) / std
+        # a single channel may lie either way: torch would take it for channels-last, and oneDNN's convolutions on AVX2
+        # corrupt memory in the backward pass of such streams (torch 2.15)
+        return y.reshape(len(y), -1).view(y.shape) if y.shape[1] == 1 else y
 
     @classmethod
     def of(

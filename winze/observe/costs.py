@@ -14,6 +14,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
+from winze.observe.progress import Track, plainly
 from winze.report.names import speed_up
 from winze.shape.capture.example import Example
 
@@ -65,18 +66,23 @@ class SpeedUp:
         return speed_up(self.value, self.low, self.high)
 
 
+Round = Callable[[Example], list[float]]
+
+
 @torch.no_grad()
-def costs(nets: Sequence[nn.Module], given: Any) -> list[Cost]:
+def costs(nets: Sequence[nn.Module], given: Any, one_round: Round | None = None, track: Track = plainly) -> list[Cost]:
     """Measure networks, which may share modules, in eval mode on one batch; they and the RNG are left as they were.
 
     They run in turns, so that what slows a machine down for a while slows down all of them alike: for a second, and
-    seven rounds at least, which four seconds cut down to three. Operations are counted on two samples.
+    seven rounds at least, which four seconds cut down to three. Operations are counted on two samples. `one_round`
+    times all of them at once, where there is a quicker way than to run each.
     """
     whole = Example(given)
-    args, kwargs, few = whole.args, whole.kwargs, whole.with_batch(min(2, whole.batch))
+    few = whole.with_batch(min(2, whole.batch))
+    timed = one_round or (lambda example: [_seconds(net, example.args, example.kwargs) for net in nets])
     with unchanged(*nets, training=False):
         counted = [_flops(net, few.args, few.kwargs) * whole.batch // few.batch for net in nets]
-        rounds = list(_rounds(lambda: [_seconds(net, args, kwargs) for net in nets]))
+        rounds = list(track(_rounds(lambda: timed(whole)), "timing", 0))
     sizes = [sum(p.numel() for p in net.parameters()) for net in nets]
     return [Cost(*each) for each in zip(sizes, counted, zip(*rounds, strict=True), strict=True)]
 
@@ -109,11 +115,13 @@ def _flops(net: nn.Module, args: Any, kwargs: Any) -> int:
 
 
 def _seconds(net: nn.Module, args: Any, kwargs: Any) -> float:
-    on_gpu = any(p.is_cuda for p in net.parameters())
-    if on_gpu:
-        torch.cuda.synchronize()
-    start = time.perf_counter()
+    start = now(net)
     net(*args, **kwargs)
-    if on_gpu:
+    return now(net) - start
+
+
+def now(net: nn.Module) -> float:
+    """The time in seconds, once everything that a network's device has been given is done."""
+    if any(p.is_cuda for p in net.parameters()):
         torch.cuda.synchronize()
-    return time.perf_counter() - start
+    return time.perf_counter()

@@ -2,21 +2,62 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from math import nan
 from typing import Any
 
 from torch import nn
 
 from winze.depth import Place
 from winze.networks import unwrapped
-from winze.observe.costs import SpeedUp, costs
-from winze.observe.prefix import CutError
-from winze.observe.progress import Track
+from winze.observe.costs import SpeedUp, costs, now
+from winze.observe.prefix import CutError, Stop
+from winze.observe.progress import Track, plainly
 from winze.observe.result import Scan
-from winze.observe.truncate import cut_at
+from winze.observe.truncate import Truncated, cut_at
 from winze.shape.capture.example import Example
 
 
-def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track | None = None) -> None:
+@dataclass
+class Stamp(Stop):
+    """A hook that notes when a network reaches the place of a cut, and how long the cut's head takes there.
+
+    A cut runs the network's own forward up to its place: one run of the whole network times all of its cuts.
+    """
+
+    head: nn.Module = field(default_factory=nn.Identity)
+    clock: Clock | None = None
+    seconds: float = nan
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        clock = self.clock
+        if clock is not None and self.seen == self.call:
+            reached = now(clock.net)
+            self.head(output)
+            taken = now(clock.net) - reached
+            self.seconds = reached - clock.begun + taken
+            clock.begun += taken  # heads are no part of the whole network
+        self.seen += 1
+
+
+@dataclass
+class Clock:
+    """Times one run of a network, and its cuts on the way."""
+
+    net: nn.Module
+    stamps: list[Stamp]
+    begun: float = 0.0
+
+    def __call__(self, example: Example) -> list[float]:
+        """Seconds of the whole network and of each cut."""
+        for stamp in self.stamps:
+            stamp.seen, stamp.seconds, stamp.clock = 0, nan, self
+        self.begun = now(self.net)
+        self.net(*example.args, **example.kwargs)
+        return [now(self.net) - self.begun, *(stamp.seconds for stamp in self.stamps)]
+
+
+def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track = plainly) -> None:
     """Add parameters, operations and seconds of the whole network and of every cut to a scan's readings.
 
     `cut_seconds` is the fastest run of one batch, up to what 95 % of the runs took; `cut_speed_up` compares it with the
@@ -25,13 +66,19 @@ def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track | None = N
     net, readings, data = unwrapped(net), scan.readings, scan.data
     example = Example(batch)
     few = example.with_batch(min(2, example.batch))  # enough to see what a place needs
-    cuts: dict[Place, nn.Module] = {}
-    for place in scan.places if track is None else track(scan.places, "cutting", len(scan.places)):
+    cuts: dict[Place, Truncated] = {}
+    for place in track(scan.places, "cutting", len(scan.places)):
         try:
             cuts[place] = cut_at(net, scan, place, few, copy=False)
         except CutError as error:
             readings.add("cut_seconds", float("nan"), place=place, data=data, note=str(error))
-    whole, *parts = costs([net, *cuts.values()], batch)
+    stamps = [Stamp(cut.body.stop.call, head=cut.head) for cut in cuts.values()]
+    handles = [stamp.at(net, cut.body.name) for stamp, cut in zip(stamps, cuts.values(), strict=True)]
+    try:
+        whole, *parts = costs([net, *cuts.values()], batch, Clock(net, stamps), track)
+    finally:
+        for handle in handles:
+            handle.remove()
     for name in ("parameters", "flops", "seconds"):
         readings.add(name, float(getattr(whole, name)), data=data)
     for place, part in zip(cuts, parts, strict=True):

@@ -9,6 +9,11 @@ from typing import Any
 Track = Callable[[Iterable[Any], str, int], Iterable[Any]]
 
 
+def plainly(batches: Iterable[Any], text: str, total: int) -> Iterable[Any]:
+    """No bar."""
+    return batches
+
+
 def tracker(progress: bool | None) -> Track:
     """A progress bar on long work: where asked for, or on a terminal."""
     shown = sys.stderr.isatty() if progress is None else progress
