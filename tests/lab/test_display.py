@@ -39,7 +39,7 @@ def test_a_sweep_on_a_terminal_shows_every_run(tmp_path, capsys, monkeypatch):
     shown = []
     monkeypatch.setattr(Display, "hear", lambda self, index, word: shown.append((self.names[index], word)))
     sweep(jobs(tmp_path / "marks", 2), tmp_path / "runs", recipe=Lasting(), progress=True)
-    begun = [(f"lasting/work smoke only seed {seed}", "begun") for seed in range(2)]
+    begun = [(f"lasting/work smoke all seed {seed}", "begun") for seed in range(2)]
     assert [one for one in shown if one[1] == "begun"] == begun
     assert sum(isinstance(word, Pace) for _, word in shown) == 2
 

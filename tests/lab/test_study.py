@@ -166,7 +166,7 @@ def test_what_is_watched_at_every_layer_keeps_its_places(tmp_path):
 
 
 def test_a_rule_goes_where_the_study_says_and_the_stored_network_remembers_it(tmp_path):
-    study = replaced(DIGITS, {"network.rule": DecayedIdentity(0.5), "network.where": "layers.2.*"})
+    study = replaced(DIGITS, {"network.rule": DecayedIdentity(0.5), "network.where": "stages.2.*"})
     bench = Bench(tmp_path)
     prepared = trained(study, bench)
     loaded = winze.load(tmp_path / "net.safetensors")
