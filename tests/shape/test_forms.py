@@ -250,3 +250,33 @@ def test_timesformer_adds_concatenations_of_token_and_patches() -> None:
     assert (len(found), found.unread) == (6, {})  # 2 layers: temporal attention, spatial attention, MLP
     winze.rewire(net, winze.Scaled(1.0, 1.0), example=video)
     assert torch.equal(net(**video).last_hidden_state, expected)
+
+
+class AddedInPlace(nn.Module):
+    """A sum written into the branch's own memory, behind which the stream is permuted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = nn.Conv2d(4, 4, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.f(x)
+        t = y.add_(x)
+        return t.permute(0, 2, 3, 1)
+
+
+def test_gradients_behind_a_sum_in_place_are_bit_identical() -> None:
+    torch.manual_seed(0)
+    net, x = AddedInPlace().double(), torch.randn(3, 4, 6, 6, dtype=torch.float64)
+    weights = torch.randn(3, 6, 6, 4, dtype=torch.float64)
+
+    def bias_gradient() -> Tensor:
+        net.zero_grad()
+        (net(x) * weights).sum().backward()
+        assert net.f.bias is not None
+        assert net.f.bias.grad is not None
+        return net.f.bias.grad.clone()
+
+    expected = bias_gradient()
+    winze.rewire(net, winze.Scaled(1.0, 1.0), example=x)
+    assert torch.equal(bias_gradient(), expected)

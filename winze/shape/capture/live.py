@@ -97,7 +97,7 @@ class ForeignJunction(Junction):
         )
         result = self.join(lambda: shortcut, branch)
         if target is not None:
-            return target.copy_(result)
+            return target.zero_().add_(result)  # `copy_` would change how gradients lie in memory, and so their sums
         if form.overwritten and not self.rule.fresh:
             return result.clone()
         return result
