@@ -8,8 +8,8 @@ import pytest
 from synthetic import scan, watched
 
 from winze.depth import Place
-from winze.readings import Readings
-from winze.report import facts, figures, save_all, style
+from winze.readings import Readings, facts
+from winze.report import figures, save_all, style
 from winze.report.scans import UnreadError
 
 NAN = float("nan")

@@ -8,8 +8,8 @@ from synthetic import scan, watched
 
 from winze.measure.value import CONSTANT
 from winze.readings import Readings
+from winze.readings.facts import entrance
 from winze.report import comparison, summary
-from winze.report.facts import entrance
 
 NAN = float("nan")
 

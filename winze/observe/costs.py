@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
 from winze.observe.progress import Track, plainly
-from winze.report.names import speed_up
+from winze.readings.wording import speed_up
 from winze.shape.capture.example import Example
 
 SAMPLES = 32

@@ -11,10 +11,9 @@ import numpy as np
 from winze.depth import Place
 from winze.measure import Tunnel, best_place, kappa, rho
 from winze.measure.tunnel import check_threshold
-from winze.readings import Readings
-from winze.report import facts
-from winze.report.facts import Best
-from winze.report.names import label, number
+from winze.readings import Readings, facts
+from winze.readings.facts import Best
+from winze.readings.wording import label, number
 
 if TYPE_CHECKING:
     import pandas

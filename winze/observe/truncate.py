@@ -21,8 +21,8 @@ from winze.observe.feed import Feed
 from winze.observe.inputs import Data, generators
 from winze.observe.prefix import CutError, Prefix, prefix
 from winze.observe.result import Scan
-from winze.report import facts
-from winze.report.names import percent, points
+from winze.readings import facts
+from winze.readings.wording import percent, points
 from winze.shape.capture.example import Example, accepted
 
 BATCH = 256

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winze.files import StoreError, write_atomically
-from winze.report import facts, style
+from winze.readings import facts
+from winze.report import style
 from winze.report.cuts import cuts
 from winze.report.lines import class_variances, curves_over_training, spectra
 from winze.report.maps import cka_map

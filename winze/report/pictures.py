@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts, style
-from winze.report.names import short
+from winze.readings import Readings, facts
+from winze.readings.wording import short
+from winze.report import style
 from winze.report.scans import Scans, UnreadError, holding
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from winze.readings import Readings
-from winze.report import facts, tables
+from winze.readings import Readings, facts
+from winze.readings.wording import label, percent
+from winze.report import tables
 from winze.report.controls import chart, pictures, row, select, ticks
 from winze.report.cuts import COSTS, costs
-from winze.report.names import label, percent
 from winze.report.pictures import chosen
 
 SHOWN = 4  # OOD sets ticked at first

@@ -9,9 +9,8 @@ import numpy as np
 
 from winze.depth import Place
 from winze.measure import best_place
-from winze.readings import Readings
-from winze.report import facts
-from winze.report.names import layer, number, percent, points, speed, speed_up
+from winze.readings import Readings, facts
+from winze.readings.wording import layer, number, percent, points, speed, speed_up
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 

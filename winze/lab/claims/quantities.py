@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from winze.measure import Value, missing
-from winze.readings import Readings, ReadingsError
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_tunnel
+from winze.readings import Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
 OOD = "ood"
 """Stands for the first set, in the order of reading, that the network was not trained on."""

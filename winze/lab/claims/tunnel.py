@@ -10,10 +10,9 @@ from typing import Any
 from winze.depth import Place
 from winze.lab.claims.claim import Grid, PerCell, Quantities, Runs
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
-from winze.readings import Point, Readings
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_tunnel
-from winze.report.names import number, percent
+from winze.readings import Point, Readings, facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
+from winze.readings.wording import number, percent
 
 
 @dataclass(frozen=True)

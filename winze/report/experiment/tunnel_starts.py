@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.report import facts, style
+from winze.readings import facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
+from winze.readings.wording import percent, short
+from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
-from winze.report.means import layer_numbers, mean_tunnel
-from winze.report.names import percent, short
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
 from winze.measure.interval import wilson
 from winze.measure.value import CONSTANT
 from winze.readings import Readings, Row
-from winze.report.names import percent
+from winze.readings.wording import percent
 
 NAN = float("nan")
 FAR = 0.1  # above the network's own accuracy, a last probe says that its outputs mean other labels

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from winze.measure import Tunnel, tunnel_of_runs
-from winze.readings import Readings, ReadingsError, Row
-from winze.report import facts
+from winze.readings import Readings, ReadingsError, Row, facts
 
 NOT_AVERAGED = ("correct/", "probe/", "embedding/")
 Arms = Mapping[str, Sequence[Readings]]

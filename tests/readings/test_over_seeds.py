@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from synthetic import scan, watched
 
-from winze.readings import Readings, ReadingsError
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_readings, mean_tunnel
+from winze.readings import Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
 
 LOW, HIGH = [0.2, 0.5, 0.9, 0.98], [0.4, 0.9, 1.0, 1.0]
 
