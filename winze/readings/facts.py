@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from winze.depth import Place
-from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
+from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs
 from winze.measure.interval import wilson
+from winze.measure.registry import is_ours, number_named
 from winze.measure.value import CONSTANT
 from winze.readings import Readings, Row
 from winze.readings.wording import percent
@@ -85,6 +86,11 @@ def measures(readings: Readings) -> list[str]:
     name = home(readings)
     rows = [row for row in readings.rows if row.index is not None and row.data in (name, "")]
     return list(dict.fromkeys(row.measure for row in rows if np.isfinite(row.value)))
+
+
+def joined(readings: Readings) -> list[str]:
+    """The measures at places that are not winze's own: those that joined by `winze.measure.register`."""
+    return [measure for measure in measures(readings) if not is_ours(measure)]
 
 
 def a_feature(readings: Readings, measure: str) -> Array:
@@ -164,16 +170,8 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
         against = network.astype(bool).tobytes() if network is not None and fits else None
         level = against or (known.accuracy if known.own else None)
         return Entrance(_tunnel(tuple(spots), correct.astype(bool).tobytes(), level, threshold), True, known)
-    start = tunnel_start(curve, known.accuracy, threshold)
-    if start is None:
-        best = int(np.nanargmax(curve))
-        reason = (
-            f"no place reaches {threshold:g} x {known.accuracy:.4f}; the best, {spots[best].name!r}, has "
-            f"{curve[best]:.4f}"
-        )
-        return Entrance(Tunnel.none(reason, threshold, known.accuracy), False, known)
-    place, accuracy, share = spots[start], float(curve[start]), (spots[start].index + 1) / spots[start].total
-    return Entrance(Tunnel(place, share, None, None, accuracy, threshold, known.accuracy), False, known)
+    found = tunnel_of_runs(spots, curve[None], np.array([known.accuracy]), threshold, resamples=0)
+    return Entrance(found, False, known)
 
 
 def reference(readings: Readings, data: str | None = None) -> Reference:
@@ -243,6 +241,12 @@ def best_for(readings: Readings, data: str) -> Best | None:
     place = best_place(places(readings), curve)
     top, last = float(np.nanmax(curve)), float(curve[-1])
     return Best(place, top, last, top - last, kappa(curve), rho(curve))
+
+
+def extreme(readings: Readings, measure: str) -> Place:
+    """The place with the best value of a measure; where neither way is better, with the highest."""
+    curve = column(readings, measure)
+    return best_place(places(readings), -curve if number_named(measure).better == "lower" else curve)
 
 
 def spectra(readings: Readings) -> dict[int, Array]:

@@ -115,6 +115,10 @@ def _drawings(scans: Scans, threshold: float) -> dict[str, Callable[..., matplot
         "embedding": partial(embedding, scans),
         "cuts": partial(cuts, scans, threshold=threshold),
     }
+    joined = dict.fromkeys(measure for one in by_name(scans).values() for measure in facts.joined(one))
+    drawings |= {
+        f"depth_profile_{measure}": partial(depth_profile, scans, measure, threshold=threshold) for measure in joined
+    }
     seen = dict.fromkeys(row.measure for one in by_name(scans).values() if facts.steps(one) for row in one.rows)
     drawings |= {f"training_{measure}": partial(curves_over_training, scans, measure) for measure in seen}
     return drawings
