@@ -7,18 +7,10 @@ import torch
 from torch import nn
 
 import winze
-from winze.measure import MEASURES, Measure, Number, Value, missing, register
+from winze.measure import Measure, Number, Value, missing, register
 from winze.measure.registry import OURS, number_named
 from winze.readings.wording import label
 from winze.report.summary import summary
-
-
-@pytest.fixture(autouse=True)
-def _as_before():
-    before = dict(MEASURES)
-    yield
-    MEASURES.clear()
-    MEASURES.update(before)
 
 
 def data(n: int = 120) -> tuple[torch.Tensor, torch.Tensor]:

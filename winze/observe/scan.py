@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +36,8 @@ from winze.readings import Readings
 from winze.shape.capture.example import Example
 
 PROBES = ("ridge", "adam")
+About = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]] | None
+"""What is known of the network and its data, or a function from the names of the places to it."""
 
 
 @torch.no_grad()
@@ -52,7 +54,7 @@ def scan(
     name: str | None = None,
     example: Any = None,
     layout: str | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: About = None,
     device: str | torch.device | None = None,
     batch: int = 256,
     max_features: int = 8000,
@@ -72,10 +74,11 @@ def scan(
     thesis's protocol, `"ridge"` the closed form of the same pass. `pool` turns feature maps into features: `"mean"`,
     `"token"`, a grid size, or `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `layout` is
     the order of a feature map's axes ("BCHW", "BHWC", "BCL", "BLC"), where a scan asks for it. `about` joins the stored
-    conventions. `memory` bounds the bytes of moments in memory at once: places that do not fit are read in further
-    passes. `embed` draws samples in the plane (`"pca"`, `"tsne"`, `"umap"`), `costs` measures what cutting after each
-    place would save. A process pool as `crew`, such as `winze.lab.Processes(2)` (`import winze.lab`), reads the data in
-    shards. The network, its modes and buffers, and the global RNG state are left as they were.
+    conventions (`winze.readings.Conventions`), its notes after the scan's own. `memory` bounds the bytes of moments in
+    memory at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
+    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A process pool as `crew`, such as
+    `winze.lab.Processes(2)` (`import winze.lab`), reads the data in shards. The network, its modes and buffers, and the
+    global RNG state are left as they were.
     """
     check_pool(pool)
     if min(batch, max_features, memory) < 1:
@@ -118,8 +121,8 @@ def scan(
             samples[other] = _counts(a, b)
         for spot, width in zip(spots, full, strict=True):
             readings.add("features", float(width), place=spot.place, data=name, split="test")
-        readings.conventions |= scanner.told
-        readings.conventions.update(
+        said: dict[str, Any] = dict(
+            **scanner.told,
             network=type(net).__name__,
             fingerprint=whose,
             data=name,
@@ -148,7 +151,9 @@ def scan(
             versions={"python": platform.python_version(), "torch": torch.__version__},
             seconds=round(time.perf_counter() - began, 2),
         )
-        readings.conventions |= {**({} if disk is None else disk.conventions), **(about or {})}
+        more = about([spot.place.name for spot in spots]) if callable(about) else about or {}
+        said["notes"] += more.get("notes", [])
+        readings.declare(**said | {**({} if disk is None else disk.conventions), **more, "notes": said["notes"]})
         result = Scan(readings)
         if costs and train_feed is not None:
             add_costs(net, result, test, progress)

@@ -268,7 +268,7 @@ def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
 def _example(net: nn.Module, scan: Scan, given: Any) -> Example:
     if given is not None:
         return Example(given)
-    shape = scan.readings.conventions.get("example")
+    shape = scan.readings.conventions.example
     like = next((p for p in net.parameters() if p.is_floating_point()), None)
     if shape is not None and like is not None:
         noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))

@@ -113,7 +113,7 @@ class Watch:
             known, turned = spots_and_order(other, self._test.example(), device, pool, own)
             self._reference = Reader(other, known, pool, max_features, by_pixel=turned)
         self._weights = self._snapshot()
-        self.readings.conventions.update(
+        self.readings.declare(
             network=type(net).__name__,
             data=name,
             ood=[],

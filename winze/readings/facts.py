@@ -69,7 +69,7 @@ def places(readings: Readings) -> list[Place]:
 def home(readings: Readings) -> str:
     """The data the network was made for: the convention `data`, or else the first set with a probe or any place."""
     at_places = [row for row in readings.rows if row.index is not None]
-    named = readings.conventions.get("data")
+    named = readings.conventions.data
     if isinstance(named, str) and any(row.data == named for row in at_places):
         return named
     return next((row.data for row in _probes_first(at_places)), "")
@@ -97,7 +97,7 @@ def a_feature(readings: Readings, measure: str) -> Array:
     """A sum over features at every place, divided by how many there are; as it is where widths were not read."""
     if not has(readings, "features"):
         return column(readings, measure)
-    most = readings.conventions.get("rank", {}).get("max_features", MOST_FEATURES)
+    most = (readings.conventions.rank or {}).get("max_features", MOST_FEATURES)
     return column(readings, measure) / np.minimum(column(readings, "features"), most)
 
 
@@ -187,7 +187,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
     by_probe = Reference(last.value, refused=_at_chance("the last-layer probe", last, chance))
     if _is_constant(readings):
         return replace(by_probe, refused="the features of the last layer are the same for every sample")
-    if name == home(readings) and readings.conventions.get("weights") == "random":
+    if name == home(readings) and readings.conventions.weights == "random":
         return replace(by_probe, refused="the network has random weights")
     if own is None:
         return by_probe
@@ -195,7 +195,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
         why = f" ({own.note})" if own.note else ""
         said = f"The network's own accuracy could not be read{why}; the reference is the last-layer probe."
         return replace(by_probe, note=said)
-    least, renamed = 0.0, readings.conventions.get("relabelled_accuracy")
+    least, renamed = 0.0, readings.conventions.relabelled_accuracy
     far = last.value > own.value + FAR
     if far and isinstance(renamed, float):  # either its outputs hold it under other names, or it has not learnt it
         least = LEARNT
@@ -221,7 +221,7 @@ def _at_chance(what: str, row: Row, chance: float | None, least: float = 0.0) ->
 
 def _chance(readings: Readings, data: str) -> float | None:
     """The accuracy of always naming the largest class; of equal classes where their shares were not stored."""
-    stored, classes = readings.conventions.get("chance"), readings.conventions.get("class_count")
+    stored, classes = readings.conventions.chance, readings.conventions.class_count
     if isinstance(stored, dict) and isinstance(stored.get(data), float):
         return float(stored[data])
     return 1 / classes if isinstance(classes, int) and classes > 0 and data == home(readings) else None

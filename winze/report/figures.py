@@ -100,7 +100,7 @@ def _files(scans: Scans, threshold: float, theme: str) -> dict[str, dict[str, by
 def _digest(scans: Scans) -> str:
     digest = hashlib.sha256()
     for name, one in by_name(scans).items():
-        digest.update(repr((name, one.rows, one.conventions)).encode())
+        digest.update(repr((name, one.rows, dict(one.conventions))).encode())
         for key, array in one.arrays.items():
             digest.update(repr((key, array.dtype, array.shape)).encode() + array.tobytes())
     return digest.hexdigest()

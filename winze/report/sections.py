@@ -159,7 +159,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
     if len(stored) > len(shown):
         controls = ticks("pictured", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
         controls = row(controls)
-    kind = next((str(one.conventions.get("embedding") or "") for one in found.values()), "")
+    kind = next((str(one.conventions.embedding or "") for one in found.values()), "")
     how = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}.get(kind, kind)
     note = f"{how + ': ' if how else ''}test samples in two dimensions, coloured by class."
     return _each(

@@ -23,7 +23,7 @@ def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
 
 def notes(readings: Readings) -> list[str]:
     """What a scan noted about its data and its network, each once."""
-    noted = readings.conventions.get("notes") or []
+    noted = readings.conventions.notes or []
     return list(dict.fromkeys(note for note in noted if isinstance(note, str) and note.strip()))
 
 

@@ -48,7 +48,7 @@ def tunnel_starts(
             for row, (point,) in enumerate(names.values()):
                 seeds = read[point]
                 numbers, found = layer_numbers(seeds[0]), mean_tunnel(seeds, threshold)
-                total = seeds[0].conventions.get("layer_count") or max(numbers.values())
+                total = seeds[0].conventions.layer_count or max(numbers.values())
                 ends = (found.start, found.low, found.high)
                 start, low, high = (total if end is None else numbers[end.index] for end in ends)
                 bar: Any = {"height": 0.6}
