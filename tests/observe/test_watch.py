@@ -213,7 +213,7 @@ def test_curves_over_training_are_saved(tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"measures": ["rnak"]}, "measures are rank.*got rnak"),
+        ({"measures": ["rnak"]}, "measures are probe, rank.*got rnak"),
         ({"measures": ["probe"]}, "probes need train data"),
         ({"every": 0}, "every must be at least 1, got 0"),
         ({"every_epoch": 0}, "every_epoch must be at least 1, got 0"),
