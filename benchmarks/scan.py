@@ -8,6 +8,7 @@ Goals on CPU and GPU with pool="mean": CKA of all pairs at most 1.15x the plain 
 at most 2.0x the plain forward over train and test; at most 64 MB of memory beyond one batch's features.
 
     python benchmarks/scan.py [--device cuda] [--pairs 10] [--images 1024] [--only winze,delve] [--out results]
+    python benchmarks/scan.py --networks all --device cuda --images 10240     # networks of timm: see scan_networks.py
 
 About half an hour on 2 cores, most of it the peers. `make peers` installs the tools of `peers.py` in an environment of
 their own; those that are missing get a row that says so. Each row is measured in one process, and its memory in
@@ -412,6 +413,7 @@ def arguments(text: str | None) -> tuple[argparse.Namespace, Setting]:
     parser.add_argument("--images", type=int, default=1024)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--only", default="", help="comma-separated parts of tool names")
+    parser.add_argument("--networks", default="", help="all, or names: networks of timm instead (scan_networks.py)")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--what", choices=("time", "memory", "beside"), default="time", help=argparse.SUPPRESS)
@@ -431,6 +433,11 @@ def main() -> None:
     args, setting = arguments(__doc__)
     if args.row:
         answer(CASES, args, setting)
+        return
+    if args.networks:
+        from scan_networks import measure_networks
+
+        measure_networks(args)
         return
     choices(args.device)
     python = PEERS_PYTHON if PEERS_PYTHON.exists() else sys.executable

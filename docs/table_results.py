@@ -18,7 +18,7 @@ from winze.lab.claims.verdict import NOT_RUN, Verdict
 from winze.lab.runs.results import load, stale
 from winze.readings import Point, Readings, ReadingsError
 from winze.readings.point import shown
-from winze.report.names import number
+from winze.readings.wording import number
 
 FOLDER = "docs/results"
 READ = (

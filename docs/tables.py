@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
+import table_measures
 import table_reach
 import table_results
 import table_speed
@@ -24,6 +25,7 @@ OPENING = re.compile(r"<!-- table:[\w.-]+ -->")
 BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /table -->)", re.DOTALL)
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "headlines": table_results.headlines,
+    "measures": table_measures.measures,
     "trained": table_trained.trained,
 }
 """Tables made of the runs that are kept in results/, or of what comes with the package."""

@@ -2,6 +2,7 @@
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,23 @@ def _seeds() -> None:
     random.seed(0)
     np.random.seed(0)
     torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _measures() -> Iterator[None]:
+    """A measure that joins in one test is not there in the next."""
+    from winze.measure import MEASURES
+
+    before = dict(MEASURES)
+    yield
+    MEASURES.clear()
+    MEASURES.update(before)
+
+
+@pytest.fixture(autouse=True)
+def _quick_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Cuts are timed in seven rounds, not for a second each: hundreds of tests cut a network."""
+    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.02)
 
 
 @pytest.fixture(scope="session")

@@ -416,7 +416,7 @@ def test_weights_that_changed_after_the_scan_are_noticed(scanned, elsewhere, cap
 
 def test_a_scan_made_in_python_has_to_be_told_its_network(scanned, elsewhere, capsys):
     readings = Readings.load(scanned)
-    del readings.conventions["spec"]
+    readings.conventions = readings.conventions.having(spec=None)
     readings.save("bare")
     assert main(["truncate", "bare", "--save", "small.safetensors"]) == BAD_INPUT
     assert "give --net and --weights" in said(capsys)

@@ -53,7 +53,7 @@ def changed(made: Path, conventions: dict) -> str:
     """A copy of the scan that says something else, properly sealed."""
     shutil.copytree(made / "out", "elsewhere")
     readings = Readings.load("elsewhere")
-    readings.conventions |= conventions
+    readings.conventions = readings.conventions.having(**conventions)
     readings.save("elsewhere")
     return "elsewhere"
 
@@ -84,7 +84,7 @@ def test_forced_other_weights_are_cut_and_the_result_says_so(made, capsys):
 def test_a_scan_from_before_fingerprints_is_refused(made, capsys):
     shutil.copytree(made / "out", "old")
     readings = Readings.load("old")
-    del readings.conventions["fingerprint"]
+    readings.conventions = readings.conventions.having(fingerprint=None)
     readings.save("old")
     assert truncate("old") == BAD_INPUT
     assert "older winze made it: scan this network again" in said(capsys)
@@ -185,7 +185,7 @@ def test_a_hostile_description_of_the_network_is_refused(made, spec, capsys, mon
 
 def test_a_path_in_the_place_of_a_data_set_is_not_opened_and_the_accuracy_is_an_estimate(made, monkeypatch, capsys):
     readings, name = Readings.load(made / "out"), "/etc/secrets.npz"
-    readings.conventions["data"] = name
+    readings.conventions = readings.conventions.having(data=name)
     readings.arrays = {key.replace("digits[0-4]", name): value for key, value in readings.arrays.items()}
     readings.rows = [replace(row, data=name) for row in readings.rows]
     readings.save("forged", {"weights.safetensors": (made / "out" / "weights.safetensors").read_bytes()})
@@ -200,7 +200,7 @@ def test_conventions_that_lack_something_are_one_line(made, verb, gone, capsys):
     shutil.copytree(made / "out", "less")
     readings = Readings.load("less")
     for name in (gone, *(("layouts", "outputs") if gone == "places" else ())):
-        readings.conventions.pop(name, None)
+        readings.conventions = readings.conventions.having(**{name: None})
     readings.save("less")
     code = truncate("less") if verb == "truncate" else main(["report", "less"])
     assert code in (DONE, BAD_INPUT)

@@ -59,7 +59,7 @@ def curves(*probes, accuracy=None, ood=None, layers=None, correct=None):
             one.add("probe", value, place=place, data="others", split="test", n=50)
         one.add("accuracy", probe[-1] if accuracy is None else accuracy, data="cifar10", split="test", n=100)
         if layers:
-            one.conventions["layers"] = layers
+            one.conventions = one.conventions.having(layers=layers)
         if correct is not None:
             one.arrays["correct/cifar10"] = correct[seed]
             one.arrays["correct/network"] = correct[seed][-1]

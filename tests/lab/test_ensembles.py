@@ -18,7 +18,7 @@ ALL = Point(speed="plain")
 
 
 def filled(readings: Readings, value: float) -> Readings:
-    readings.conventions["data"] = "spiral"
+    readings.conventions = readings.conventions.having(data="spiral")
     readings.arrays["table"] = np.array([value])
     readings.add("score", value, data="spiral", split="test", step=3)
     readings.add("rank", 2 * value, place="a", index=0, total=1, data="spiral")

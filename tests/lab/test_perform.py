@@ -218,7 +218,7 @@ def test_a_run_resumed_from_another_commit_of_the_same_code_notes_it(runs, monke
 
 
 def test_times_are_told_in_run_json_alone(runs):
-    folder = perform(job(), runs, recipe=recipe(lambda config, bench: bench.readings.conventions.update(seconds=1.5)))
+    folder = perform(job(), runs, recipe=recipe(lambda config, bench: bench.readings.declare(seconds=1.5)))
     assert "seconds" not in Readings.load(folder).conventions
 
 

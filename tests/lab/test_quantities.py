@@ -57,7 +57,7 @@ def test_a_quantity_reads_what_it_says(quantity, value):
 
 def test_the_output_is_no_hidden_layer():
     run = curves([0.5, 0.97, 0.9, 1.0], ood=[0.6, 0.9, 0.8, 0.3])[0]
-    run.conventions["layer_count"] = 4
+    run.conventions = run.conventions.having(layer_count=4)
     assert hidden("numerical_rank")(run) == 80
     assert drop("probe", OOD)(run) == pytest.approx(0.1)
     assert KeptInTunnel(0.95)(run) == pytest.approx(0.9 / 0.97)
@@ -66,13 +66,13 @@ def test_the_output_is_no_hidden_layer():
 
 def test_a_tunnel_of_the_output_alone_keeps_nothing():
     run = curves([0.5, 0.6, 0.97, 1.0])[0]
-    run.conventions["layer_count"] = 4
+    run.conventions = run.conventions.having(layer_count=4)
     assert math.isnan(KeptInTunnel(0.95)(run))
 
 
 def test_blocks_are_all_hidden_where_the_output_is_no_place():
     run = curves([0.5, 1.0], layers={"without projections": [3, 5]})[0]
-    run.conventions["layer_count"] = 6
+    run.conventions = run.conventions.having(layer_count=6)
     assert hidden("numerical_rank")(run) == 90
 
 
@@ -87,7 +87,7 @@ def test_what_was_not_read_raises(quantity):
 
 def test_data_that_was_not_at_hand_is_given_as_the_reason():
     run = curves([0.5, 1.0])[0]
-    run.conventions["not_run"] = {"cifar100": "there is no such folder"}
+    run.conventions = run.conventions.having(not_run={"cifar100": "there is no such folder"})
     with pytest.raises(ReadingsError, match=r"probe on OOD data was not read \(cifar100: there is no such folder\)"):
         drop("probe", OOD)(run)
 

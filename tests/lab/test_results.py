@@ -217,7 +217,7 @@ def test_one_run_under_two_seeds_is_not_kept(recipe, folders, tmp_path):
 
 def test_a_run_that_names_a_path_of_the_machine_is_not_kept(recipe, folders, tmp_path):
     told = Readings.load(folders[0])
-    told.conventions["notes"] = ["looked for /home/me/data/set"]
+    told.conventions = told.conventions.having(notes=["looked for /home/me/data/set"])
     told.save(folders[0])
     with pytest.raises(ResultsError, match="names a path of this machine, /home/me/data/set"):
         add(rewritten(folders[0]), recipe, tmp_path)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -16,18 +17,6 @@ from winze import measure
 
 Y = labels()
 OTHER = features(seed=7, d=30).double() + features(d=20)[:, :1].double()
-
-
-def streamed(read: Callable[[measure.Moments], float]) -> Callable[[Tensor], float]:
-    """The same measure from moments gathered in ragged batches."""
-
-    def value(x: Tensor) -> float:
-        moments = measure.Moments(x.shape[1], 5)
-        for rows, y in zip(x.split(64), Y.split(64), strict=True):
-            moments.update(rows, y)
-        return read(moments)
-
-    return value
 
 
 def cka_reference(x: Tensor) -> float:
@@ -47,37 +36,66 @@ def norm_reference(x: Tensor) -> float:
 # each: how it is read, its float64 reference, and the power of a by which it grows when features are scaled by a
 MEASURES: dict[str, tuple[Callable[[Tensor], float], Callable[[Tensor], float], int]] = {
     "numerical_rank": (measure.numerical_rank, ref_numerical_rank, 0),
-    "numerical_rank_of": (streamed(lambda m: measure.numerical_rank_of(m.spectrum())), ref_numerical_rank, 0),
     "effective_rank": (measure.effective_rank, ref_effective_rank, 0),
-    "effective_rank_of": (streamed(lambda m: measure.effective_rank_of(m.spectrum())), ref_effective_rank, 0),
     "participation_ratio": (measure.participation_ratio, ref_participation_ratio, 0),
-    "participation_ratio_of": (
-        streamed(lambda m: measure.participation_ratio_of(m.spectrum())), ref_participation_ratio, 0,
-    ),
     "linear_cka": (lambda x: measure.linear_cka(x, OTHER), cka_reference, 0),
     "linear_cka_unbiased": (lambda x: measure.linear_cka(x, OTHER, unbiased=True), unbiased_reference, 0),
     "minibatch_cka_of_one_batch": (lambda x: measure.minibatch_cka(x, OTHER, batch=300), unbiased_reference, 0),
     "intra": (lambda x: measure.class_variance(x, Y).intra, lambda x: ref_class_variance(x, Y)[0], 2),
-    "intra_of": (
-        streamed(lambda m: measure.class_variance_of(m).intra), lambda x: ref_class_variance(x, Y)[0], 2,
-    ),
     "inter": (lambda x: measure.class_variance(x, Y).inter, lambda x: ref_class_variance(x, Y)[1], 2),
-    "inter_of": (
-        streamed(lambda m: measure.class_variance_of(m).inter), lambda x: ref_class_variance(x, Y)[1], 2,
-    ),
     "nc1": (lambda x: measure.neural_collapse(x, Y).nc1, lambda x: nc1(x, Y), 0),
-    "nc1_of": (streamed(lambda m: measure.neural_collapse_of(m).nc1), lambda x: nc1(x, Y), 0),
     "sample_norm": (measure.sample_norm, norm_reference, 1),
-    "sample_norm_of": (streamed(measure.sample_norm_of), norm_reference, 1),
     "frobenius_norm": (measure.frobenius_norm, lambda x: float(x.double().norm()), 1),
-    "frobenius_norm_of": (streamed(measure.frobenius_norm_of), lambda x: float(x.double().norm()), 1),
     "euclidean_distance": (
         lambda x: measure.euclidean_distance(x, torch.zeros_like(x)), norm_reference, 1,
     ),
 }  # fmt: skip
+REFERENCES: dict[str, tuple[Callable[[Tensor], float] | None, int, bool]] = {
+    "numerical_rank": (ref_numerical_rank, 0, False),
+    "effective_rank": (ref_effective_rank, 0, False),
+    "participation_ratio": (ref_participation_ratio, 0, False),
+    "intra_variance": (lambda x: ref_class_variance(x, Y)[0], 2, False),
+    "inter_variance": (lambda x: ref_class_variance(x, Y)[1], 2, False),
+    "nc1": (lambda x: nc1(x, Y), 0, False),
+    "nc2_norm": (lambda x: measure.neural_collapse(x.double(), Y).nc2_norm, 0, False),
+    "nc2_angle": (lambda x: measure.neural_collapse(x.double(), Y).nc2_angle, 0, False),
+    "sample_norm": (norm_reference, 1, True),
+    "frobenius_norm": (lambda x: float(x.double().norm()), 1, True),
+}
+"""Of every number that a registered measure gives at a place: its reference, power of a, and if it sees the mean."""
+
+
+def registered(name: str, x: Tensor) -> measure.Value:
+    """A number as a scan reads it: through its entry in the registry, from moments gathered in ragged batches."""
+    entry = next(one for one in measure.MEASURES.values() for number in one.numbers if number.name == name)
+    moments = measure.Moments(x.shape[1], 5)
+    for rows, y in zip(x.split(64), Y.split(64), strict=True):
+        moments.update(rows, y)
+    if entry.needs == "samples":
+        return entry.read(x, Y)[name]
+    return entry.read(moments.spectrum() if entry.needs == "spectrum" else moments)[name]
+
+
+def test_every_measure_that_is_registered_stands_under_these_laws() -> None:
+    entries = [one for one in measure.MEASURES.values() if one.needs in ("moments", "classes", "spectrum", "samples")]
+    last = set(measure.registry.last_layer_collapse(measure.LastLayer(None, None)))
+    assert {number.name for one in entries for number in one.numbers} - last == REFERENCES.keys()
+
+
+MEASURES |= {
+    f"{name}, registered": (partial(registered, name), reference, power)
+    for name, (reference, power, _) in REFERENCES.items()
+}
 PAIRED = {"linear_cka", "linear_cka_unbiased", "minibatch_cka_of_one_batch"}
-LABELLED = {"intra", "intra_of", "inter", "inter_of", "nc1", "nc1_of"}
-SEES_THE_MEAN = {"sample_norm", "sample_norm_of", "frobenius_norm", "frobenius_norm_of", "euclidean_distance"}
+LABELLED = {"intra", "inter", "nc1"} | {
+    f"{number.name}, registered"
+    for one in measure.MEASURES.values()
+    for number in one.numbers
+    if one.needs == "classes"
+}
+SEES_THE_MEAN = {"sample_norm", "frobenius_norm", "euclidean_distance"} | {
+    f"{name}, registered" for name, (*_, sees) in REFERENCES.items() if sees
+}
 
 
 @pytest.mark.parametrize("name", MEASURES)

@@ -135,7 +135,7 @@ def test_curves_and_references_that_do_not_fit_are_refused() -> None:
         kappa([0.5, 0.6], eta=1.2)
 
 
-@pytest.mark.parametrize("most", [1, 250, 1 << 20])
+@pytest.mark.parametrize("most", [1, 3, 1000])
 def test_resamples_drawn_together_are_those_drawn_one_by_one(most, monkeypatch) -> None:
     monkeypatch.setattr(sys.modules["winze.measure.tunnel"], "AT_ONCE", most)
     places = [Place(i, 6, str(i)) for i in range(6)]

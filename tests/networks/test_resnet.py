@@ -198,7 +198,7 @@ def test_a_cut_resnet_predicts_what_the_probe_did(rule):
 def test_a_cut_resnet_comes_back_from_its_file(tmp_path):
     net, (x, y) = small(20), pictures(30)
     scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
-    scan.readings.conventions["spec"] = describe("winze/resnet20x0.1", 3)
+    scan.readings.conventions = scan.readings.conventions.having(spec=describe("winze/resnet20x0.1", 3))
     cut = winze.truncate(net, scan, at="stages.1.1", measure=False).eval()
     again = winze.load(winze.save(cut, tmp_path / "cut.safetensors"))
     with torch.no_grad():

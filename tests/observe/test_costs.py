@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 import winze
+from winze.observe import prefix as prefix_module
 from winze.observe.costs import Cost, SpeedUp, costs
 from winze.observe.cuts import Clock, Stamp, measure_cuts
+from winze.observe.prefix import uses
 from winze.shape.capture.example import Example
 
 
@@ -48,6 +50,7 @@ def test_networks_are_timed_in_turns():
 @pytest.mark.parametrize(("each", "rounds"), [(0.01, 100), (0.5, 7), (2.0, 3), (60.0, 3)])
 def test_quick_networks_run_for_a_second_and_slow_ones_a_few_times(each, rounds, monkeypatch):
     clock = [0.0]
+    monkeypatch.setattr("winze.observe.costs.ENOUGH", 1.0)
     monkeypatch.setattr("winze.observe.costs.time.perf_counter", lambda: clock[0])
 
     class Slow(nn.Linear):
@@ -139,3 +142,43 @@ def test_timing_cuts_shows_progress_and_leaves_no_hook(monkeypatch):
     assert shown == ["cutting", "timing"]
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in net.modules())
     assert len(scan.curve("cut_seconds")) == len(scan.places)
+
+
+class Folded(nn.Module):
+    """Calls one layer twice and overwrites what it put out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.again, self.act = nn.Linear(4, 6), nn.Linear(6, 6), nn.ReLU(inplace=True)
+        self.last = nn.Linear(6, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.act(self.first(x))
+        x = self.act(self.again(x))
+        return self.last(self.act(self.again(x)))
+
+
+def test_one_run_sees_what_the_network_had_used_at_every_place():
+    net, example = Folded(), Example((torch.randn(2, 4),))
+    places = [("first", 0), ("again", 0), ("act", 1), ("again", 1), ("last", 0)]
+    found = uses(net, places, example)
+    for (name, call), together in zip(places, found, strict=True):
+        alone = prefix_module._use(net, name, call, example)
+        assert together.called == alone.called, name
+        assert together.finished == alone.finished, name
+        assert torch.equal(together.output, alone.output), name
+        assert list(prefix_module._unused(net, "", together)) == list(prefix_module._unused(net, "", alone)), name
+    assert uses(net, [("again", 2)], example) == [None]
+
+
+def test_operations_of_all_cuts_are_counted_in_one_run_as_they_are_one_by_one():
+    net, x = Folded().eval(), torch.randn(40, 4)
+    data = x, x[:, :3].argmax(1)
+    scan = winze.scan(net, data, data, places=["first", "again", "act", "last"], costs=True)
+    table = scan.table.set_index(["measure", "place"]).value
+    whole = 4 * 6 + 2 * 6 * 6 + 6 * 3
+    assert table["flops", ""] == 2 * 32 * whole
+    for place in scan.places:
+        small = winze.truncate(net, scan, at=place.name)
+        assert table["cut_flops", place.name] == small.cut.flops
+        assert table["cut_parameters", place.name] == small.cut.parameters

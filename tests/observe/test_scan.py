@@ -559,7 +559,7 @@ def test_the_table_is_tidy():
 def test_conventions_are_recorded():
     data = images(60, seed=1), images(50), {"five": (images(30, 5), images(20, 5))}
     scan = winze.scan(lively(ResNet()), *data, pool=2, batch=25, max_features=40, name="toy")
-    told = json.loads(json.dumps(scan.readings.conventions))
+    told = json.loads(json.dumps(dict(scan.readings.conventions)))
     assert told["network"] == "ResNet"
     assert (told["data"], told["ood"]) == ("toy", ["five"])
     assert told["places"] == ["blocks.0", "blocks.1", "blocks.2"]

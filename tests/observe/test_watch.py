@@ -60,7 +60,7 @@ def test_a_watch_reads_after_so_many_epochs_steps_or_both_and_no_step_twice(opti
         read = [(row.place, row.step) for row in watch.readings.select(measure=measure).rows]
         assert len(read) == len(set(read))
         assert list(dict.fromkeys(step for _, step in read)) == steps
-    assert watch.readings.conventions["every_epoch"] == options.get("every_epoch")
+    assert watch.readings.conventions.every_epoch == options.get("every_epoch")
 
 
 def test_a_watch_that_is_set_back_counts_its_epochs_on():
@@ -213,7 +213,7 @@ def test_curves_over_training_are_saved(tmp_path):
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ({"measures": ["rnak"]}, "measures are rank.*got rnak"),
+        ({"measures": ["rnak"]}, "measures are probe, rank.*got rnak"),
         ({"measures": ["probe"]}, "probes need train data"),
         ({"every": 0}, "every must be at least 1, got 0"),
         ({"every_epoch": 0}, "every_epoch must be at least 1, got 0"),

@@ -8,11 +8,10 @@ import torch
 
 from winze.lab import Bench, learn, prepare
 from winze.lab.layers import weights_of
-from winze.readings import Point, Readings
+from winze.readings import Point, Readings, facts
 from winze.recipes.tunnel import _watched as watched
 from winze.recipes.tunnel._watched import RANK, reset, switch_from_start, watch_and_reset
 from winze.recipes.tunnel.development import recipe
-from winze.report import facts
 from winze.train import Constant, Epochs, Steps
 
 WHOLE, FIRST = (Point(watched=name, rate=0.1) for name in ("whole training", "first steps"))

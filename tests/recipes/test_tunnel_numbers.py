@@ -61,7 +61,7 @@ def test_a_number_over_sets_wants_two_of_them_and_says_why_there_are_none():
     with pytest.raises(ReadingsError, match="on 1 of these OOD sets"):
         OverSets(lost, min, ("a",))(READ)
     alone = read({"own": [0.5, 0.9]})
-    alone.conventions["not_run"] = {"svhn": "was not found"}
+    alone.conventions = alone.conventions.having(not_run={"svhn": "was not found"})
     with pytest.raises(ReadingsError, match="svhn: was not found"):
         OverSets(lost, min)(alone)
 

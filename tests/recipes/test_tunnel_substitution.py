@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from winze.lab import Bench
-from winze.readings import Point
+from winze.readings import Point, facts
+from winze.readings.over_seeds import layer_numbers
 from winze.recipes.tunnel._continual import above_7, gain_above, mean_loss, replaceable, substitute
 from winze.recipes.tunnel.substitution import recipe
-from winze.report import facts
-from winze.report.means import layer_numbers
 
 SMOKE = recipe.config("smoke", Point(split="3+7", network="vgg19", width=0.0625, rate=0.1))
 

@@ -210,7 +210,7 @@ LOW, HIGH = [0.2, 0.5, 0.9, 0.98], [0.4, 0.9, 1.0, 1.0]
 
 def test_every_point_has_a_profile_with_its_seeds_and_its_tunnel():
     blocks = scan(LOW)
-    blocks.conventions["layers"] = {"without projections": [3, 5, 7, 9]}
+    blocks.conventions = blocks.conventions.having(layers={"without projections": [3, 5, 7, 9]})
     runs = {Point(net="vgg19"): [scan(), scan()], Point(net="resnet"): [blocks], Point(net="mlp"): [scan(HIGH)] * 3}
     drawing = profiles().draw(runs, "light")
     assert titles(drawing) == [

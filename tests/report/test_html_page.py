@@ -82,7 +82,7 @@ def test_a_gap_is_null_and_never_a_number(tmp_path: Path) -> None:
 def test_names_are_escaped_everywhere(tmp_path: Path) -> None:
     bad = "<script>alert(1)</script>"
     readings = scan(probe=[0.5, 0.98], names=[bad, "b"], ood={f"{bad}{{{{title}}}}": [0.3, 0.2]}, classes=[bad] * 10)
-    readings.conventions["notes"] = [f"note {bad}"]
+    readings.conventions = readings.conventions.having(notes=[f"note {bad}"])
     body = write({bad: readings, "b": readings}, tmp_path / "r.html", title=bad, figures=False).read_text("utf-8")
     assert "<script>alert" not in body
     assert "</script>alert" not in body
@@ -151,7 +151,7 @@ def test_the_page_is_the_same_each_time(tmp_path: Path) -> None:
 
 def test_conventions_that_say_nothing_are_left_out() -> None:
     readings = scan()
-    readings.conventions |= {"cka_notes": ["", "", ""], "layouts": [[1, 1]], "pool": "mean", "spec": None}
+    readings.conventions = readings.conventions.having(cka_notes=["", "", ""], layouts=[[1, 1]], pool="mean", spec=None)
     page = conventions_table({"one": readings})
     assert "pool" in page
     assert "spec" in page
@@ -161,7 +161,7 @@ def test_conventions_that_say_nothing_are_left_out() -> None:
 
 def test_findings_come_first_and_each_note_once_and_folded(tmp_path):
     readings = scan()
-    readings.conventions["notes"] = ["half of it was left out", "half of it was left out"]
+    readings.conventions = readings.conventions.having(notes=["half of it was left out", "half of it was left out"])
     body = made(tmp_path, net=readings)
     assert body.count("<li>half of it was left out") == 1
     assert (

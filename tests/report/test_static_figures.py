@@ -8,8 +8,8 @@ import pytest
 from synthetic import scan, watched
 
 from winze.depth import Place
-from winze.readings import Readings
-from winze.report import facts, figures, save_all, style
+from winze.readings import Readings, facts
+from winze.report import figures, save_all, style
 from winze.report.scans import UnreadError
 
 NAN = float("nan")
@@ -218,7 +218,7 @@ def test_variances_are_those_of_a_feature_where_widths_were_read() -> None:
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), facts.column(read, "intra_variance") / 512)
     (shaded,) = (patch for patch in axes.patches if patch.get_label() == "tunnel")
     assert shaded.get_x() == 8.5
-    read.conventions["rank"]["max_features"] = 100
+    read.conventions = read.conventions.having(rank={"max_features": 100})
     axes = figures.class_variances({"a": read}).axes[0]
     np.testing.assert_allclose(axes.get_lines()[0].get_ydata(), facts.column(read, "intra_variance") / 100)
     read.rows = [row for row in read.rows if row.measure != "features"]

@@ -8,8 +8,8 @@ from synthetic import scan, watched
 
 from winze.measure.value import CONSTANT
 from winze.readings import Readings
+from winze.readings.facts import entrance
 from winze.report import comparison, summary
-from winze.report.facts import entrance
 
 NAN = float("nan")
 
@@ -99,7 +99,7 @@ def test_other_data_served_best_by_the_last_layer_gets_no_gain() -> None:
 
 def test_notes_of_the_scan_come_last() -> None:
     readings = scan()
-    readings.conventions["notes"] = ["`textures` was split half and half by class."]
+    readings.conventions = readings.conventions.having(notes=["`textures` was split half and half by class."])
     assert summary(readings)[-1] == "`textures` was split half and half by class."
 
 
@@ -171,7 +171,7 @@ def test_a_network_that_has_not_learnt_is_told_from_one_that_names_classes_other
     own: float, relabelled: float, told: str
 ) -> None:
     readings = scan(probe=[0.5, 0.88, 0.9], accuracy=own)
-    readings.conventions |= {"relabelled_accuracy": relabelled, "chance": {"cifar10": 0.1}}
+    readings.conventions = readings.conventions.having(relabelled_accuracy=relabelled, chance={"cifar10": 0.1})
     first = summary(readings)[0]
     assert re.search(told, first)
     found = entrance(readings)
@@ -183,19 +183,19 @@ def test_a_network_that_has_not_learnt_is_told_from_one_that_names_classes_other
 def test_an_accuracy_whose_interval_includes_chance_gives_no_tunnel() -> None:
     for own, chance, refused in ((0.98, 0.1, False), (0.12, 0.1, True), (0.9, 0.9, True), (0.95, 0.9, False)):
         readings = scan(probe=[own / 2, own, own], accuracy=own)
-        readings.conventions["chance"] = {"cifar10": chance}
+        readings.conventions = readings.conventions.having(chance={"cifar10": chance})
         assert summary(readings)[0].startswith("No tunnel") == refused
 
 
 def test_chance_is_that_of_equal_classes_where_older_readings_do_not_say() -> None:
     readings = scan(probe=[0.2, 0.2], accuracy=0.2)
-    readings.conventions["class_count"] = 5
+    readings.conventions = readings.conventions.having(class_count=5)
     assert "is not clearly above chance, 20 %" in summary(readings)[0]
 
 
 def test_random_weights_and_constant_features_give_no_tunnel() -> None:
     readings = scan()
-    readings.conventions["weights"] = "random"
+    readings.conventions = readings.conventions.having(weights="random")
     assert summary(readings)[0] == "No tunnel: the network has random weights."
     readings = scan()
     last = max(row.index for row in readings.rows if row.index is not None)
@@ -208,7 +208,7 @@ def test_random_weights_and_constant_features_give_no_tunnel() -> None:
 
 def test_a_comparison_says_which_scan_has_no_tunnel_and_why() -> None:
     untrained = scan()
-    untrained.conventions["weights"] = "random"
+    untrained.conventions = untrained.conventions.having(weights="random")
     said = comparison({"trained": scan(), "fresh": untrained})
     assert "No tunnel in `fresh`: the network has random weights." in said
     assert not any(sentence.startswith("The tunnel begins") for sentence in said)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import torch
@@ -80,8 +80,8 @@ class Demo:
         history = fit(net, dataset.train, training, seed=self.seed, preprocess=preprocess)
         train, test = splits(dataset, preprocess, 256)
         others = {OTHER: splits(load(OTHER), preprocess, 256)}
-        scan = observe.scan(net, train, test, ood=others, places=_hidden(net), name=DATA, embed="pca", costs=True)
-        _tell(scan, part, dataset, preprocess)
+        how: Any = {"places": _hidden(net), "name": DATA, "embed": "pca", "costs": True}
+        scan = observe.scan(net, train, test, ood=others, about=_about(part, dataset, preprocess), **how)
         save(scan, self.out / part.name, net, spec)
         sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{scan.summary()}\n\n")
         sys.stdout.flush()
@@ -126,13 +126,14 @@ def _hidden(net: torch.nn.Module) -> list[str]:
     return [f"layers.{i}" for i, _ in enumerate(net.get_submodule("layers").children())]
 
 
-def _tell(scan: winze.observe.Scan, part: Part, dataset: winze.data.Dataset, preprocess: winze.data.Preprocess) -> None:
-    conventions = scan.readings.conventions
-    conventions["network"] = part.spec if part.rule is None else f"{part.spec}, {part.rule}"
-    conventions["preprocess"] = preprocess.to_dict()
-    conventions["classes"] = list(dataset.classes)
-    conventions["training"] = asdict(part.training)
-    conventions["notes"] = [*conventions.get("notes", []), *(f"{dataset.name}: {note}" for note in dataset.notes)]
+def _about(part: Part, dataset: winze.data.Dataset, preprocess: winze.data.Preprocess) -> dict[str, Any]:
+    return {
+        "network": part.spec if part.rule is None else f"{part.spec}, {part.rule}",
+        "preprocess": preprocess.to_dict(),
+        "classes": list(dataset.classes),
+        "training": asdict(part.training),
+        "notes": [f"{dataset.name}: {note}" for note in dataset.notes],
+    }
 
 
 def last(scan: winze.observe.Scan, measure: str) -> float:

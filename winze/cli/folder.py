@@ -123,7 +123,7 @@ def save(
 
     beside = {} if net is None else {WEIGHTS: pack(net, spec)}
     digests = [hashlib.sha256(body).hexdigest() for body in beside.values()]
-    scan.readings.conventions |= {"spec": dict(spec), "kept": digests[0] if digests else None}
+    scan.readings.declare(spec=dict(spec), kept=digests[0] if digests else None)
     scan.readings.save(folder, beside)
     (folder / PAGE).unlink(missing_ok=True)  # of the scan before
     if net is None:

@@ -102,6 +102,7 @@ class Scan:
             "classes": list(dataset.classes),
             "weights": ready.weights,
             "limit": self.limit,
+            "notes": [*notes, *ready.notes],
         }
         with claimed(folder):
             with crew_of(self.jobs, self.on, device) as crew:
@@ -127,7 +128,6 @@ class Scan:
                     seed=self.seed,
                     crew=crew,
                 )
-            scan.readings.conventions["notes"] += [*notes, *ready.notes]
             costs = partial(add_costs, ready.net, scan, test) if self.costs else None
             save(scan, folder, ready.net if self.keep else None, ready.spec, costs)
         sys.stdout.write(f"{printable_lines(scan.summary())}\n{folder / 'report.html'}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -52,7 +53,7 @@ class Truncate:
             observe.save(small, file)
         sys.stdout.write(printable_lines(f"{small.cut}\n{file}\n"))
 
-    def _test(self, told: dict[str, Any]) -> Batches | None:
+    def _test(self, told: Mapping[str, Any]) -> Batches | None:
         """The test data that was asked for, or that the scan names and that is at hand, prepared as in the scan."""
         from winze.data import DataError, Preprocess, load
         from winze.data.catalog import CATALOG

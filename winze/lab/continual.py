@@ -151,7 +151,7 @@ def tasks(
         sequence.histories.append(learn(prepared, bench, f"task-{task.number + 1}", **phase))
         sequence.after.append(weights_of(prepared.net))
     notes = [note for task in parts for note in task.notes[-1:]]
-    bench.readings.conventions.update(network=study.network.name, data=study.data.name, notes=notes)
+    bench.readings.declare(network=study.network.name, data=study.data.name, notes=notes)
     return sequence
 
 

@@ -15,11 +15,11 @@ from winze.lab.claims.table import Line, counted, failures, is_stand_in
 from winze.lab.claims.verdict import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.recipe import Recipe
 from winze.readings import Readings, ReadingsError
+from winze.readings.wording import number
 from winze.report import style
 from winze.report.experiment import UnreadError, profiles
 from winze.report.experiment.static_page import Section, picture, section, write_static
 from winze.report.figures import folders
-from winze.report.names import number
 from winze.report.tables import conventions_table, hidden, table
 
 HOW = (

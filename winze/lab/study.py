@@ -200,13 +200,19 @@ def learn(
 
 
 def read(
-    prepared: Prepared, bench: Bench, *, view: nn.Module | None = None, reading: Reading | None = None, tag: str = ""
+    prepared: Prepared,
+    bench: Bench,
+    *,
+    view: nn.Module | None = None,
+    reading: Reading | None = None,
+    tag: str = "",
+    layers: bool = True,
 ) -> Scan | None:
     """Scan the network and add what was read to the run's readings; None in a process that only works along.
 
     `view`: what is run instead of the objective's own view of the network, such as a diffusion model at another t.
     `reading`: what is read instead of the study's. `tag` is added to the names of measures and arrays, so that several
-    readings of one network stay apart.
+    readings of one network stay apart. Without `layers`, places are not numbered as the paper's layers.
     """
     if not bench.writes:
         return None
@@ -218,6 +224,19 @@ def read(
 
     def fed(one: Dataset) -> tuple[Fed, Fed]:
         return _fed(one.train, prepared.preprocess, device), _fed(one.test, prepared.preprocess, device)
+
+    def about(places: list[str]) -> dict[str, Any]:
+        return {
+            "network": study.network.name,
+            "preprocess": None if prepared.preprocess is None else prepared.preprocess.to_dict(),
+            "classes": list(prepared.dataset.classes),
+            "layers": countings(net, places) if layers else None,
+            "layer_count": layer_count(net) if layers else None,
+            "not_run": absent,
+            "notes": [f"{one.name}: {note}" for one in (prepared.dataset, *others) for note in one.notes],
+            # run.json has these; without them equal runs have equal readings
+            **dict.fromkeys(("seconds", "device", "versions")),
+        }
 
     found = scan(
         net,
@@ -231,17 +250,8 @@ def read(
         name=study.data.name,
         memory=AT_ONCE[device.type == "cuda"],
         progress=bench.progress,
+        about=about,
     )
-    told = found.readings.conventions
-    told["network"] = study.network.name
-    told["preprocess"] = None if prepared.preprocess is None else prepared.preprocess.to_dict()
-    told["classes"] = list(prepared.dataset.classes)
-    told["layers"] = countings(net, told["places"])
-    told["layer_count"] = layer_count(net)
-    told["not_run"] = absent
-    told["notes"] += [f"{one.name}: {note}" for one in (prepared.dataset, *others) for note in one.notes]
-    for fact in ("seconds", "device", "versions"):  # run.json has them; without them equal runs have equal readings
-        told.pop(fact)
     bench.readings.extend(_tagged(found.readings, tag) if tag else found.readings)
     history = prepared.history
     if history is not None and history.metrics and not tag:
@@ -255,12 +265,12 @@ def _tagged(readings: Readings, tag: str) -> Readings:
     return Readings(rows, arrays, {})
 
 
-def learn_and_read(study: Study, bench: Bench) -> None:
+def learn_and_read(study: Study, bench: Bench, layers: bool = True) -> None:
     """The work of most recipes: train one network, then read it at every place."""
     prepared = prepare(study, bench)
     learn(prepared, bench)
     store_curve(prepared, bench)
-    read(prepared, bench)
+    read(prepared, bench, layers=layers)
 
 
 def store_curve(prepared: Prepared, bench: Bench, measures: Sequence[str] = ("accuracy", "top5")) -> None:

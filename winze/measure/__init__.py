@@ -10,6 +10,7 @@ from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
 from winze.measure.class_means import ClassMeans
 from winze.measure.collapse import (
+    LastLayer,
     NeuralCollapse,
     disagreement,
     nearest_mean,
@@ -38,12 +39,12 @@ from winze.measure.rank import (
     spectrum,
 )
 from winze.measure.reconstruction import linear_reconstruction
+from winze.measure.registry import MEASURES, Measure, Number, register
 from winze.measure.reuse import feature_reuse, non_monotonicity
 from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
-from winze.measure.runs import tunnel_of_runs
 from winze.measure.softmax import aligned_norm, column_softmax, singular_gap, singular_gap_bound
 from winze.measure.stack import spectra
-from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
+from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs, tunnel_start
 from winze.measure.value import Value, missing
 from winze.measure.variance import ClassVariance, class_variance, class_variance_of
 from winze.measure.weight_change import weight_change
@@ -52,6 +53,7 @@ __all__ = [
     "ALIKE",
     "CKA",
     "DIFFERENT",
+    "MEASURES",
     "PENALTIES",
     "Alignment",
     "AlikeNodes",
@@ -60,9 +62,12 @@ __all__ = [
     "ClassVariance",
     "Classes",
     "Distances",
+    "LastLayer",
+    "Measure",
     "Moments",
     "MomentsTable",
     "NeuralCollapse",
+    "Number",
     "Probe",
     "Ridge",
     "Tunnel",
@@ -105,6 +110,7 @@ __all__ = [
     "participation_ratio",
     "participation_ratio_of",
     "recurring_maps",
+    "register",
     "rho",
     "ridge",
     "ridge_probe",

@@ -128,3 +128,27 @@ def nearest_mean(features: Features, moments: Moments | ClassMeans) -> Int64[Ten
 def disagreement(logits: Float[Tensor, "sample class"], nearest: Int64[Tensor, " sample"]) -> Value:
     """Give the share of samples where the classifier and the nearest class mean differ (NC4)."""
     return Value(float((logits.argmax(1) != nearest.to(logits.device)).double().mean()))
+
+
+class LastLayer(NamedTuple):
+    """The linear layer that a network ends in: its weight, the class means of what goes into it, and its mistakes.
+
+    `strays` holds for each test sample whether the layer and the nearest class mean of the train data disagree; None
+    without train data. Where there is no such layer, `why` says so and the rest is None.
+    """
+
+    weight: Float[Tensor, "class feature"] | None
+    means: ClassMeans | None
+    strays: Tensor | None = None
+    why: str = ""
+
+
+def last_layer_collapse(layer: LastLayer) -> dict[str, Value]:
+    """Give NC3 and NC4 of the layer that a network ends in, as `neural_collapse` does from features."""
+    if layer.weight is None or layer.means is None:
+        why = missing(layer.why or "the network does not end in a linear layer")
+        return {"nc3": why, "nc4": why}
+    nc4 = missing("needs train data with probes: the class means of its samples")
+    if layer.strays is not None:
+        nc4 = Value(float(layer.strays.double().mean()))
+    return {"nc3": self_duality(layer.means, layer.weight), "nc4": nc4}

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy import ndarray
 from torch import Tensor
@@ -16,7 +15,7 @@ from winze.depth import Place
 
 Curve = Sequence[float] | Shaped[ndarray, "..."] | Shaped[Tensor, "..."]  # by place, or by run and place
 SLACK = 1e-9  # as floats, 0.98 x 0.46 is above 0.4508
-AT_ONCE = 1 << 20  # samples drawn at a time
+AT_ONCE = 100  # resamples drawn at a time
 
 
 @dataclass(frozen=True)
@@ -65,38 +64,74 @@ def tunnel(
     resamples: int = 1000,
     seed: int = 0,
 ) -> Tunnel:
-    """Find the tunnel from what each place's probe gets right, with a bootstrap interval over test samples.
+    """Find the tunnel from what each place's probe gets right, with a bootstrap interval over test samples and runs.
 
     All places, runs and the reference share each resample. The reference is the network's own correctness, or its
     accuracy as a fixed number, or else the last probe.
     """
-    check_threshold(threshold)
-    right = correct.detach().cpu().double().reshape(-1, *correct.shape[-2:]).mean(0)
-    if right.numel() == 0 or len(right) != len(places):
+    right = correct.detach().cpu().numpy().reshape(-1, *correct.shape[-2:]).astype(np.float64)
+    if right.size == 0 or right.shape[1] != len(places):
         raise ValueError(f"want correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
     if reference is None:
-        right = torch.cat([right, right[-1:]])
+        known = right[:, -1]
     elif isinstance(reference, Tensor):
         if reference.shape[-1:] != correct.shape[-1:]:
             raise ValueError(f"reference: {tuple(reference.shape)} does not fit {tuple(correct.shape)}")
-        own = reference.detach().cpu().double().reshape(-1, correct.shape[-1]).mean(0)
-        right = torch.cat([right, own[None]])
+        known = reference.detach().cpu().numpy().reshape(-1, correct.shape[-1]).astype(np.float64)
     else:
-        right = torch.cat([right, torch.full_like(right[:1], reference)])
-    *values, known = right.mean(1).tolist()
-    first = _first(np.array(values), known, threshold)
-    total = len(values)
-    found = [_starts(drawn, threshold) for drawn in _resample(right, resamples, seed)] or [np.array([total])]
-    ends = np.quantile(np.concatenate(found), [0.025, 0.975], method="inverted_cdf").astype(int)
-    low, high = (places[end] if end < total else None for end in ends)
-    if first is None:
-        best = int(np.argmax(values))
-        reason = (
-            f"no place reaches {threshold:g} x {known:.4f}; the best, {places[best].name!r}, has {values[best]:.4f}"
+        known = np.full((1, right.shape[2]), float(reference))
+    rows = np.concatenate([right, np.broadcast_to(known, right[:, 0].shape)[:, None]], 1)
+    means = rows.mean(2)
+    if isinstance(reference, float):
+        means[:, -1] = reference  # the mean of equal numbers may differ in its last bit
+    return tunnel_of_runs(places, means[:, :-1], means[:, -1], threshold, rows, resamples, seed)
+
+
+def tunnel_of_runs(
+    places: Sequence[Place],
+    curves: Float64[ndarray, "run place"],
+    references: Float64[ndarray, " run"],
+    threshold: float = 0.95,
+    correct: Shaped[ndarray, "run place_and_reference sample"] | None = None,
+    resamples: int = 1000,
+    seed: int = 0,
+) -> Tunnel:
+    """Find the tunnel of the mean curve, with an interval from resampled runs and, where known, test samples.
+
+    `references` are the accuracies to be reached, one per run. `correct` holds what each place's probe gets right, and
+    in its last row what the reference does; all runs share each draw of samples. With few runs the interval is narrow
+    for its 95 %: it can only be made of the runs there are.
+    """
+    check_threshold(threshold)
+    if len(curves) != len(references) or curves.shape[1:] != (len(places),) or not len(curves):
+        shapes = f"{curves.shape} curves, {references.shape} references, {len(places)} places"
+        raise ValueError(f"want a curve and a reference per run, got {shapes}")
+    if correct is not None and (correct.shape[:2] != (len(curves), len(places) + 1) or not correct.shape[2]):
+        raise ValueError(
+            f"correctness of shape {correct.shape} does not fit {len(curves)} runs of {len(places)} places"
         )
-        return replace(Tunnel.none(reason, threshold, known), low=low, high=high)
+    mean, reference = curves.mean(0), float(references.mean())
+    if len(curves) == 1 and correct is None:  # every draw is this one run
+        resamples = min(resamples, 1)
+    whole = np.concatenate([curves, references[:, None]], axis=1)
+    drawn = [_starts(rows, threshold) for rows in _resample(whole, correct, resamples, seed)]
+    ends = np.quantile(np.concatenate(drawn or [np.array([len(places)])]), [0.025, 0.975], method="inverted_cdf")
+    low, high = (places[end] if end < len(places) else None for end in ends.astype(int).tolist())
+    first = None if np.isnan(mean).all() else _first(mean, reference, threshold)
+    if first is None:
+        reason = _unreached(places, mean, reference, threshold)
+        return replace(Tunnel.none(reason, threshold, reference), low=low, high=high)
     start = places[first]
-    return Tunnel(start, (start.index + 1) / start.total, low, high, values[first], threshold, known)
+    return Tunnel(start, (start.index + 1) / start.total, low, high, float(mean[first]), threshold, reference)
+
+
+def _unreached(places: Sequence[Place], curve: Float64[ndarray, " place"], reference: float, threshold: float) -> str:
+    """Why there is no tunnel, with the place that came nearest."""
+    said = f"no place reaches {threshold:g} x {reference:.4f}"
+    if np.isnan(curve).all():
+        return said
+    best = int(np.nanargmax(curve))
+    return f"{said}; the best, {places[best].name!r}, has {curve[best]:.4f}"
 
 
 def kappa(curve: Curve, eta: float = 0.99) -> float:
@@ -157,13 +192,21 @@ def _starts(drawn: Float64[ndarray, "resample row"], threshold: float) -> Int64[
 
 
 def _resample(
-    right: Float64[Tensor, "row sample"], resamples: int, seed: int
+    whole: Float64[ndarray, "run row"],
+    correct: Shaped[ndarray, "run row sample"] | None,
+    resamples: int,
+    seed: int,
 ) -> Iterator[Float64[ndarray, "resample row"]]:
-    """Draw test samples with replacement, and give the mean of each row over each draw, some draws at a time."""
-    rng, n = np.random.default_rng(seed), right.shape[1]
-    most = max(1, AT_ONCE // n)
-    for start in range(0, resamples, most):
-        draws = min(most, resamples - start)
-        chosen = rng.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
-        counts = np.bincount(chosen.ravel(), minlength=draws * n).reshape(draws, n)
-        yield counts @ right.numpy().T / n
+    """The mean over runs drawn with replacement, each over test samples drawn with replacement, some draws at once."""
+    rng, runs = np.random.default_rng(seed), len(whole)
+    flat = None if correct is None else correct.reshape(-1, correct.shape[2]).astype(np.float64)
+    for start in range(0, resamples, AT_ONCE):
+        draws = min(AT_ONCE, resamples - start)
+        rows = np.broadcast_to(whole, (draws, *whole.shape))
+        if flat is not None:
+            n = flat.shape[1]
+            chosen = rng.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
+            counts = np.bincount(chosen.ravel(), minlength=draws * n).reshape(draws, n)
+            rows = (counts @ flat.T / n).reshape(rows.shape)
+        picked = rng.integers(0, runs, (draws, runs))
+        yield np.take_along_axis(rows, picked[:, :, None], 1).mean(1)

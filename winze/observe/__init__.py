@@ -8,7 +8,7 @@ from winze.observe.result import Scan, compare
 from winze.observe.scan import scan
 from winze.observe.truncate import Cut, Truncated, truncate
 from winze.observe.watch import Watch
-from winze.report.facts import Best
+from winze.readings.facts import Best
 
 __all__ = [
     "Best",

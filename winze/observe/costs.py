@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
 from winze.observe.progress import Track, plainly
-from winze.report.names import speed_up
+from winze.readings.wording import speed_up
 from winze.shape.capture.example import Example
 
 SAMPLES = 32
@@ -70,18 +70,25 @@ Round = Callable[[Example], list[float]]
 
 
 @torch.no_grad()
-def costs(nets: Sequence[nn.Module], given: Any, one_round: Round | None = None, track: Track = plainly) -> list[Cost]:
+def costs(
+    nets: Sequence[nn.Module],
+    given: Any,
+    one_round: Round | None = None,
+    track: Track = plainly,
+    count: Callable[[Example], list[int]] | None = None,
+) -> list[Cost]:
     """Measure networks, which may share modules, in eval mode on one batch; they and the RNG are left as they were.
 
     They run in turns, so that what slows a machine down for a while slows down all of them alike: for a second, and
     seven rounds at least, which four seconds cut down to three. Operations are counted on two samples. `one_round`
-    times all of them at once, where there is a quicker way than to run each.
+    times all of them at once, and `count` counts their operations, where there is a quicker way than to run each.
     """
     whole = Example(given)
     few = whole.with_batch(min(2, whole.batch))
     timed = one_round or (lambda example: [_seconds(net, example.args, example.kwargs) for net in nets])
     with unchanged(*nets, training=False):
-        counted = [_flops(net, few.args, few.kwargs) * whole.batch // few.batch for net in nets]
+        found = count(few) if count is not None else [_flops(net, few.args, few.kwargs) for net in nets]
+        counted = [flops * whole.batch // few.batch for flops in found]
         rounds = list(track(_rounds(lambda: timed(whole)), "timing", 0))
     sizes = [sum(p.numel() for p in net.parameters()) for net in nets]
     return [Cost(*each) for each in zip(sizes, counted, zip(*rounds, strict=True), strict=True)]
@@ -96,7 +103,7 @@ def _rounds(run: Callable[[], list[float]]) -> Iterator[list[float]]:
         count += 1
 
 
-class _OfAll(FlopCounterMode):
+class Operations(FlopCounterMode):
     """Operations of a whole network: torch follows its modules by hooks for gradients, which some networks break."""
 
     def __init__(self) -> None:
@@ -109,7 +116,7 @@ class _NoModules(nullcontext[None]):
 
 
 def _flops(net: nn.Module, args: Any, kwargs: Any) -> int:
-    with _OfAll() as counter:
+    with Operations() as counter:
         net(*args, **kwargs)
     return counter.get_total_flops()
 

@@ -10,11 +10,11 @@ from torch import nn
 
 from winze.depth import Place
 from winze.networks import unwrapped
-from winze.observe.costs import SpeedUp, costs, now
-from winze.observe.prefix import CutError, Stop
+from winze.observe.costs import Operations, SpeedUp, costs, now
+from winze.observe.prefix import CutError, Stop, uses
 from winze.observe.progress import Track, plainly
 from winze.observe.result import Scan
-from winze.observe.truncate import Truncated, cut_at
+from winze.observe.truncate import Truncated, called, cut_at
 from winze.shape.capture.example import Example
 
 
@@ -57,6 +57,46 @@ class Clock:
         return [now(self.net) - self.begun, *(stamp.seconds for stamp in self.stamps)]
 
 
+@dataclass
+class Tally(Stop):
+    """A hook that notes how many operations a network has taken to the place of a cut, and how many its head takes."""
+
+    head: nn.Module = field(default_factory=nn.Identity)
+    counter: Counter | None = None
+    flops: int = 0
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        counter = self.counter
+        if counter is not None and self.seen == self.call:
+            reached = counter.operations.get_total_flops()
+            self.head(output)
+            taken = counter.operations.get_total_flops() - reached
+            self.flops = reached - counter.heads + taken
+            counter.heads += taken  # heads are no part of the whole network
+        self.seen += 1
+
+
+@dataclass
+class Counter:
+    """Counts the operations of one run of a network, and of its cuts on the way."""
+
+    net: nn.Module
+    stamps: list[Tally]
+    operations: Operations = field(default_factory=Operations)
+    heads: int = 0
+
+    def __call__(self, example: Example) -> list[int]:
+        """Operations of the whole network and of each cut."""
+        self.operations, self.heads = Operations(), 0
+        for stamp in self.stamps:
+            stamp.seen, stamp.flops, stamp.counter = 0, 0, self
+        with self.operations:
+            self.net(*example.args, **example.kwargs)
+        for stamp in self.stamps:
+            stamp.counter = None
+        return [self.operations.get_total_flops() - self.heads, *(stamp.flops for stamp in self.stamps)]
+
+
 def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track = plainly) -> None:
     """Add parameters, operations and seconds of the whole network and of every cut to a scan's readings.
 
@@ -67,15 +107,18 @@ def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track = plainly)
     example = Example(batch)
     few = example.with_batch(min(2, example.batch))  # enough to see what a place needs
     cuts: dict[Place, Truncated] = {}
+    used = dict(zip(scan.places, uses(net, [called(place) for place in scan.places], few), strict=True))
     for place in track(scan.places, "cutting", len(scan.places)):
         try:
-            cuts[place] = cut_at(net, scan, place, few, copy=False)
+            cuts[place] = cut_at(net, scan, place, few, copy=False, use=used.pop(place))
         except CutError as error:
             readings.add("cut_seconds", float("nan"), place=place, data=data, note=str(error))
     stamps = [Stamp(cut.body.stop.call, head=cut.head) for cut in cuts.values()]
-    handles = [stamp.at(net, cut.body.name) for stamp, cut in zip(stamps, cuts.values(), strict=True)]
+    tallies = [Tally(cut.body.stop.call, head=cut.head) for cut in cuts.values()]
+    hooks = [(hook, cut.body.name) for each in (stamps, tallies) for hook, cut in zip(each, cuts.values(), strict=True)]
+    handles = [hook.at(net, name) for hook, name in hooks]
     try:
-        whole, *parts = costs([net, *cuts.values()], batch, Clock(net, stamps), track)
+        whole, *parts = costs([net, *cuts.values()], batch, Clock(net, stamps), track, Counter(net, tallies))
     finally:
         for handle in handles:
             handle.remove()

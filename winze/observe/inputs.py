@@ -62,7 +62,7 @@ def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[st
     strange = [each for each in asked if each not in known]
     if strange or not asked:
         said = ", ".join(getattr(each, "__name__", str(each)) for each in strange) or "none"
-        why = ": functions of your own are no measures of a scan" if any(map(callable, strange)) else ""
+        why = ": a measure of your own joins by winze.measure.register" if any(map(callable, strange)) else ""
         raise ValueError(f"measures are {', '.join(known)}; got {said}{why}")
     return set(asked)
 

@@ -6,7 +6,7 @@ been used by then are left out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -149,9 +149,14 @@ class Use:
         return not held or not self.called.isdisjoint(part.modules()) or any(map(self.of, held))
 
 
-def prefix(net: nn.Module, name: str, call: int, example: Example, *, copy: bool) -> tuple[Prefix, list[str]]:
-    """The network up to a place, with copies of its weights or its own, and the names of the parts left out."""
-    use = _use(net, name, call, example)
+def prefix(
+    net: nn.Module, name: str, call: int, example: Example, *, copy: bool, use: Use | None = None
+) -> tuple[Prefix, list[str]]:
+    """The network up to a place, with copies of its weights or its own, and the names of the parts left out.
+
+    `use`: what the network had used there for this example, where `uses` has seen it.
+    """
+    use = _use(net, name, call, example) if use is None else use
     left_out = list(_unused(net, "", use))
     while True:
         cut = prefix_of(net, name, call, left_out, copy=copy)
@@ -199,27 +204,59 @@ def _part(net: nn.Module, path: str) -> nn.Module | Tensor:
     return net.get_submodule(path) if part is None else part
 
 
+@dataclass
+class Snapshot(Stop):
+    """A hook that stores what a network has used when it reaches a place, and lets it run on."""
+
+    use: Use = field(default_factory=Use)
+    found: Use | None = None
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        if self.seen == self.call:
+            seen = (set(self.use.called), set(self.use.finished), set(self.use.storages))
+            held = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, output)
+            self.found = Use(held, *seen)
+        self.seen += 1
+
+
+def uses(net: nn.Module, places: Sequence[tuple[str, int]], example: Example) -> list[Use | None]:
+    """What a network has used at each of several places (name and call), from one run; None where it is not reached."""
+    use = Use()
+    stops = [Snapshot(call, use=use) for _, call in places]
+    with _followed(net, use, zip(stops, (name for name, _ in places), strict=True)):
+        net(*example.args, **example.kwargs)
+    return [stop.found for stop in stops]
+
+
 def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
     """Run a network up to a place and see what it uses."""
     use, stop = Use(), Stop(call)
-    handles = []
-    for module in net.modules():
-        if not isinstance(module, torch.jit.ScriptModule):
-            handles.append(module.register_forward_pre_hook(lambda module, args: use.called.add(module)))
-            handles.append(module.register_forward_hook(lambda module, args, output: use.finished.add(module)))
-    handles.append(stop.at(net, name))
     try:
-        with torch.no_grad(), unchanged(net, training=False), _Watched(use.storages):
+        with _followed(net, use, [(stop, name)]):
             net(*example.args, **example.kwargs)
     except Reached as reached:
         if reached.stop is not stop:
             raise
         use.output = reached.output
         return use
+    raise CutError(f"{type(net).__name__} does not call {name!r} for this example: it cannot be cut there")
+
+
+@contextmanager
+def _followed(net: nn.Module, use: Use, stops: Iterable[tuple[Stop, str]]) -> Iterator[None]:
+    """While open, `use` follows what the network runs in eval mode, and the stops hang at their places."""
+    handles = []
+    for module in net.modules():
+        if not isinstance(module, torch.jit.ScriptModule):
+            handles.append(module.register_forward_pre_hook(lambda module, args: use.called.add(module)))
+            handles.append(module.register_forward_hook(lambda module, args, output: use.finished.add(module)))
+    handles += [stop.at(net, name) for stop, name in stops]
+    try:
+        with torch.no_grad(), unchanged(net, training=False), _Watched(use.storages):
+            yield
     finally:
         for handle in handles:
             handle.remove()
-    raise CutError(f"{type(net).__name__} does not call {name!r} for this example: it cannot be cut there")
 
 
 def _unused(module: nn.Module, path: str, use: Use) -> Iterator[str]:

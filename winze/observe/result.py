@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from winze.depth import Place
-from winze.measure import Tunnel, best_place, kappa, rho
+from winze.measure import Tunnel
 from winze.measure.tunnel import check_threshold
-from winze.readings import Readings
-from winze.report import facts
-from winze.report.facts import Best
-from winze.report.names import label, number
+from winze.readings import Readings, facts
+from winze.readings.facts import Best
+from winze.readings.wording import label, number
 
 if TYPE_CHECKING:
     import pandas
@@ -35,7 +34,8 @@ class Scan:
     def _repr_html_(self) -> str:
         """What a notebook shows: the findings, and the probes and ranks of every place."""
         said = "".join(f"<li>{escape(line)}</li>" for line in self.summary().splitlines())
-        shown = [name for name in ("probe", "numerical_rank", "effective_rank") if facts.has(self.readings, name)]
+        first = [name for name in ("probe", "numerical_rank", "effective_rank") if facts.has(self.readings, name)]
+        shown = [*first, *facts.joined(self.readings)]
         head = "".join(f"<th>{escape(text)}</th>" for text in ("layer", "place", *map(label, shown)))
         columns = [facts.column(self.readings, name) for name in shown]
         rows = "".join(
@@ -88,10 +88,10 @@ class Scan:
         known = [self.data, *self.readings.conventions["ood"]]
         if data not in known:
             raise ValueError(f"this scan has no data {data!r}; it has {', '.join(known)}")
-        curve = self.curve("probe", data)
-        place = best_place(self.places, curve)
-        best, last = float(curve[place.index]), float(curve[-1])
-        return Best(place, best, last, best - last, kappa(curve), rho(curve))
+        found = facts.best_for(self.readings, data)
+        if found is None:
+            raise ValueError(f"this scan did not measure 'probe' on {data}: add it to measures=")
+        return found
 
     def summary(self, threshold: float = 0.95) -> str:
         """The findings in plain sentences."""

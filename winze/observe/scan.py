@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import platform
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from winze.measure import CKA, ClassMeans, Probe
+from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.memory import enough_memory
 from winze.modes import unchanged
 from winze.networks import fingerprint, interpreted, unwrapped
@@ -30,12 +31,13 @@ from winze.observe.progress import tracker
 from winze.observe.reader import Reader
 from winze.observe.result import Scan
 from winze.observe.shards import Crew, in_shards
-from winze.observe.store import Store
+from winze.observe.store import KEPT, Store
 from winze.readings import Readings
 from winze.shape.capture.example import Example
 
-MEASURES = ("probe", "rank", "cka", "variance", "collapse", "norm")
 PROBES = ("ridge", "adam")
+About = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]] | None
+"""What is known of the network and its data, or a function from the names of the places to it."""
 
 
 @torch.no_grad()
@@ -52,7 +54,7 @@ def scan(
     name: str | None = None,
     example: Any = None,
     layout: str | None = None,
-    about: Mapping[str, Any] | None = None,
+    about: About = None,
     device: str | torch.device | None = None,
     batch: int = 256,
     max_features: int = 8000,
@@ -68,14 +70,15 @@ def scan(
     `train` and `test` are pairs (x, y) of tensors or arrays, Datasets, DataLoaders, or other iterables of batches
     (x, y) or of dicts with the key `labels`; `train` alone may be a folder or a name that `winze.data.load` takes.
     `ood` maps names to such pairs. `places` are the blocks of the network (None), its `"layers"`, or module names and
-    globs. `measures` picks some of probe, rank, cka, variance, collapse, norm (None: all). `probe="adam"` is the
+    globs. `measures` are names of `winze.measure.MEASURES` (None: all that a scan can read). `probe="adam"` is the
     thesis's protocol, `"ridge"` the closed form of the same pass. `pool` turns feature maps into features: `"mean"`,
     `"token"`, a grid size, or `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `layout` is
     the order of a feature map's axes ("BCHW", "BHWC", "BCL", "BLC"), where a scan asks for it. `about` joins the stored
-    conventions. `memory` bounds the bytes of moments in memory at once: places that do not fit are read in further
-    passes. `embed` draws samples in the plane (`"pca"`, `"tsne"`, `"umap"`), `costs` measures what cutting after each
-    place would save. A process pool as `crew`, such as `winze.lab.Processes(2)` (`import winze.lab`), reads the data in
-    shards. The network, its modes and buffers, and the global RNG state are left as they were.
+    conventions (`winze.readings.Conventions`), its notes after the scan's own. `memory` bounds the bytes of moments in
+    memory at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
+    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A process pool as `crew`, such as
+    `winze.lab.Processes(2)` (`import winze.lab`), reads the data in shards. The network, its modes and buffers, and the
+    global RNG state are left as they were.
     """
     check_pool(pool)
     if min(batch, max_features, memory) < 1:
@@ -96,7 +99,7 @@ def scan(
     with _placed(net, device) as where, interpreted(net), unchanged(net, training=False, generators=loaders):
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where, net)
         given = test_feed.example()
-        taken = UNORDERED if pool == "flatten" and wanted == {"cka"} else pool
+        taken = UNORDERED if pool == "flatten" and _only_pairs(wanted) else pool
         with enough_memory(f"{name}, looking for places with the first samples", "take smaller ones"):
             if example is None:
                 spots, turned = spots_and_order(net, given, where, taken, places, layout)
@@ -118,7 +121,8 @@ def scan(
             samples[other] = _counts(a, b)
         for spot, width in zip(spots, full, strict=True):
             readings.add("features", float(width), place=spot.place, data=name, split="test")
-        readings.conventions.update(
+        said: dict[str, Any] = dict(
+            **scanner.told,
             network=type(net).__name__,
             fingerprint=whose,
             data=name,
@@ -147,7 +151,9 @@ def scan(
             versions={"python": platform.python_version(), "torch": torch.__version__},
             seconds=round(time.perf_counter() - began, 2),
         )
-        readings.conventions |= {**({} if disk is None else disk.conventions), **(about or {})}
+        more = about([spot.place.name for spot in spots]) if callable(about) else about or {}
+        said["notes"] += more.get("notes", [])
+        readings.declare(**said | {**({} if disk is None else disk.conventions), **more, "notes": said["notes"]})
         result = Scan(readings)
         if costs and train_feed is not None:
             add_costs(net, result, test, progress)
@@ -175,6 +181,7 @@ class Scanner:
     probe: str
     memory: int
     seed: int
+    told: dict[str, Any] = field(default_factory=dict)
 
     def read(
         self,
@@ -190,10 +197,10 @@ class Scanner:
 
         `own`: read the network's own accuracy too.
         """
-        groups = [list(range(len(self.widths)))] if wanted == {"cka"} else _groups(self.widths, self.memory)
-        store = Store(self.readings, name, wanted)
-        keep = 1000 if embed else 0
-        cka = CKA(len(self.widths), name=test.name) if "cka" in wanted else None
+        groups = [list(range(len(self.widths)))] if _only_pairs(wanted) else _groups(self.widths, self.memory)
+        store = Store(self.readings, name, wanted, self.told)
+        keep, samples = (KEPT if asked else 0 for asked in (embed, chosen(wanted, ["samples"])))
+        cka = CKA(len(self.widths), name=test.name) if chosen(wanted, ["pairs"]) else None
         if len(groups) > 1 and (cka is not None or keep):
             with self._room(f"{test.name}, CKA or pictures"):
                 pairs = in_shards(read_test, self.reader, test, classes, self.widths, None, cka, False, keep)
@@ -204,7 +211,7 @@ class Scanner:
         for group in groups:
             reader = replace(self.reader, spots=[self.reader.spots[i] for i in group])
             widths = [self.widths[i] for i in group]
-            ends = own and group[0] == 0 and "collapse" in wanted  # then the last layer is looked at too
+            ends = own and group[0] == 0 and any(one.of_last_layer for one in chosen(wanted))
             probes: Sequence[Probe] | None = None
             centres: ClassMeans | None = None
             if "probe" in wanted and train is not None:
@@ -212,9 +219,9 @@ class Scanner:
                     probes, centres = self._probes(reader, train, classes, widths, ends)
             elif ends and train is not None:
                 centres = in_shards(class_centres, reader, train, classes)
-            moments = bool(wanted & {"rank", "variance", "collapse", "norm"})
+            moments, kept = bool(chosen(wanted, [*OF_MOMENTS, "spectrum"])), max(keep, samples)
             with self._room(f"{test.name}, reading", group):
-                result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, keep, ends, centres)
+                result = in_shards(read_test, reader, test, classes, widths, probes, cka, moments, kept, ends, centres)
             with self._room(f"{test.name}, ranks and CKA", group):
                 store.places(reader.spots, result, probes)
                 if len(groups) == 1:
@@ -232,7 +239,7 @@ class Scanner:
             self.readings.arrays[f"correct/{name}"] = torch.stack(correct).numpy()
         assert labels is not None
         largest = float(labels.bincount().max()) / len(labels)
-        self.readings.conventions.setdefault("chance", {})[name] = largest
+        self.told.setdefault("chance", {})[name] = largest
 
     def _room(self, what: str, group: Sequence[int] | None = None) -> AbstractContextManager[None]:
         """Tell of memory that runs out at some places with the widest of them."""
@@ -266,7 +273,8 @@ def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch
 
 
 def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> set[str]:
-    wanted = measure_names(MEASURES if measures is None else measures, MEASURES)
+    known = measures_for()
+    wanted = measure_names(known if measures is None else measures, known)
     if probe not in PROBES:
         raise ValueError(f"probe must be one of {', '.join(PROBES)}, got {probe!r}")
     if train is None and "probe" in wanted:
@@ -274,6 +282,11 @@ def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> s
             raise ValueError("probes need train data; pass it, or leave 'probe' out of measures=")
         wanted.discard("probe")
     return wanted
+
+
+def _only_pairs(wanted: set[str]) -> bool:
+    """Whether everything follows from Gram matrices: then no moments are needed, nor the order of features."""
+    return all(one.needs == "pairs" for one in chosen(wanted))
 
 
 def _unread(spots: Spots) -> list[str]:

@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor, nn
 
 from winze.depth import Place
-from winze.measure import (
-    Moments,
-    Probe,
-    Value,
-    class_variance_of,
-    effective_rank_of,
-    frobenius_norm_of,
-    missing,
-    neural_collapse_of,
-    numerical_rank_of,
-    participation_ratio_of,
-    sample_norm_of,
-    self_duality,
-    spectra,
-)
+from winze.measure import Moments, Probe, Value, spectra
+from winze.measure.collapse import LastLayer
 from winze.measure.interval import wilson
+from winze.measure.registry import OF_MOMENTS, chosen
 from winze.measure.stack import on_cpu
 from winze.observe.embedding import embed_places
 from winze.observe.passes import NONE, Gathered
@@ -34,18 +22,22 @@ from winze.readings import Readings
 SMALL = 1024
 """Moments of no more features are brought to the CPU: their numbers take many small operations."""
 
+KEPT = 1000
+"""Test samples whose features are held for embeddings and for measures of samples."""
+
 
 @dataclass
 class Store:
-    """Where the results on one data set go."""
+    """Where the results on one data set go; `told` collects conventions."""
 
     readings: Readings
     data: str
     wanted: set[str]
+    told: dict[str, Any] = field(default_factory=dict)
 
     def places(self, spots: Sequence[Spot], result: Gathered, probes: Sequence[Probe] | None) -> None:
         """The rows of each place, with probe heads and spectra."""
-        spectra_found = spectra(result.moments) if "rank" in self.wanted else []
+        spectra_found = spectra(result.moments) if chosen(self.wanted, ["spectrum"]) else []
         moments = result.moments
         if any(each.mean.is_cuda for each in moments) and max(each.features for each in moments) <= SMALL:
             moments = on_cpu(moments)
@@ -54,13 +46,22 @@ class Store:
                 self._probe(spot.place, probes[i], float(result.correct[i].double().mean()), len(result.labels))
             if moments:
                 self._moments(spot.place, moments[i], spectra_found[i] if spectra_found else None)
+            for measure in chosen(self.wanted, ["samples"]):
+                features = result.kept[i]
+                self._add(spot.place, measure.read(features, result.labels[: len(features)]), len(features))
 
     def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
         """What belongs to all places together: CKA, and the pictures."""
         if result.cka is not None:
             result.cka.check([f"{self.data} test, place {spot.place.name!r}" for spot in spots])
-            self.readings.arrays["cka"] = result.cka.matrix().cpu().numpy()
-            self.readings.conventions["cka_notes"] = result.cka.notes()
+            matrix = result.cka.matrix().cpu().numpy()
+            if "cka" in self.wanted:
+                self.readings.arrays["cka"] = matrix
+                self.told["cka_notes"] = result.cka.notes()
+            for measure in chosen(self.wanted, ["pairs"]):
+                for name, values in measure.read_pairs(matrix).items():
+                    for spot, value in zip(spots, values, strict=True):
+                        self._add(spot.place, {name: value}, len(result.labels))
         if method is not None and result.kept:
             points = embed_places([spot.place.index for spot in spots], result.kept, method)
             self.readings.arrays.update({f"embedding/{index}": xy for index, xy in points.items()})
@@ -80,9 +81,10 @@ class Store:
             note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
         elif broken:
             note = f"the network's output holds NaN for {broken} of {n} samples"
-        if "collapse" in self.wanted:
-            for measure, value in self._last_layer(net, result, note).items():
-                self.readings.add(measure, value, place=result.layer or "", note=value.note, **where)
+        layer = _last_layer(net, result, note)
+        for measure in chosen(self.wanted):
+            for name, value in measure.read_last_layer(layer).items():
+                self.readings.add(name, value, place=result.layer or "", note=value.note, **where)
         if result.choice is None or note:
             self.readings.add("accuracy", float("nan"), note=note, **where)
             return
@@ -91,18 +93,7 @@ class Store:
         low, high = wilson(right, n)
         self.readings.add("accuracy", right, low=low, high=high, **where)
         self.readings.arrays["correct/network"] = correct.numpy()
-        self.readings.conventions["relabelled_accuracy"] = result.relabelled()
-
-    def _last_layer(self, net: nn.Module, result: Gathered, note: str) -> dict[str, Value]:
-        """NC3 and NC4 of the linear layer that the network ends in; a note where there is none or it means others."""
-        layer = net.get_submodule(result.layer) if result.layer is not None else None
-        if note or not isinstance(layer, nn.Linear) or result.means is None:
-            why = missing(note or "the network does not end in a linear layer")
-            return {"nc3": why, "nc4": why}
-        nc4 = missing("needs train data with probes: the class means of its samples")
-        if result.strays is not None:
-            nc4 = Value(float(result.strays.double().mean()))
-        return {"nc3": self_duality(result.means, layer.weight), "nc4": nc4}
+        self.told["relabelled_accuracy"] = result.relabelled()
 
     def _probe(self, place: Place, probe: Probe, right: float, n: int) -> None:
         low, high = wilson(right, n)
@@ -112,20 +103,21 @@ class Store:
             self.readings.arrays[f"probe/{self.data}/{place.index}/{part}"] = getattr(probe, part).float().cpu().numpy()
 
     def _moments(self, place: Place, moments: Moments, spectrum: Tensor | None) -> None:
-        values: dict[str, float] = {}
         if spectrum is not None:
             spectrum = spectrum.cpu()
-            values["numerical_rank"] = numerical_rank_of(spectrum)
-            values["effective_rank"] = effective_rank_of(spectrum)
-            values["participation_ratio"] = participation_ratio_of(spectrum)
-            self.readings.arrays[f"spectrum/{place.index}"] = spectrum.numpy()
-        if "variance" in self.wanted:
-            values["intra_variance"], values["inter_variance"] = class_variance_of(moments)
-        if "collapse" in self.wanted:
-            signs = neural_collapse_of(moments)
-            values.update(nc1=signs.nc1, nc2_norm=signs.nc2_norm, nc2_angle=signs.nc2_angle)
-        if "norm" in self.wanted:
-            values.update(sample_norm=sample_norm_of(moments), frobenius_norm=frobenius_norm_of(moments))
-        for measure, value in values.items():
-            note = getattr(value, "note", "")
-            self.readings.add(measure, float(value), place=place, data=self.data, split="test", n=moments.n, note=note)
+            if "rank" in self.wanted:
+                self.readings.arrays[f"spectrum/{place.index}"] = spectrum.numpy()
+        for measure in chosen(self.wanted, [*OF_MOMENTS, "spectrum"]):
+            self._add(place, measure.read(spectrum if measure.needs == "spectrum" else moments), moments.n)
+
+    def _add(self, place: Place, values: Mapping[str, Value], n: int) -> None:
+        for name, value in values.items():
+            self.readings.add(name, value, place=place, data=self.data, split="test", n=n, note=value.note)
+
+
+def _last_layer(net: nn.Module, result: Gathered, note: str) -> LastLayer:
+    """The linear layer that the network ends in; a note where there is none or it means other classes."""
+    layer = net.get_submodule(result.layer) if result.layer is not None else None
+    if note or not isinstance(layer, nn.Linear) or result.means is None:
+        return LastLayer(None, None, why=note)
+    return LastLayer(layer.weight, result.means, result.strays)

@@ -19,10 +19,10 @@ from winze.observe.costs import SAMPLES, SpeedUp, costs
 from winze.observe.features import Layout, Pool, pooled, sampled
 from winze.observe.feed import Feed
 from winze.observe.inputs import Data, generators
-from winze.observe.prefix import CutError, Prefix, prefix
+from winze.observe.prefix import CutError, Prefix, Use, prefix
 from winze.observe.result import Scan
-from winze.report import facts
-from winze.report.names import percent, points
+from winze.readings import facts
+from winze.readings.wording import percent, points
 from winze.shape.capture.example import Example, accepted
 
 BATCH = 256
@@ -214,15 +214,18 @@ def cut_at(
     copy: bool,
     network: str | None = None,
     note: str = "",
+    use: Use | None = None,
 ) -> Truncated:
-    """A network up to a place of its scan with a head on top, in the modes of the network; no cost is measured."""
+    """A network up to a place of its scan with a head on top, in the modes of the network; no cost is measured.
+
+    `use`: what the network has used at the place for this sample, where that is known.
+    """
     told = scan.readings.conventions
-    name, _, number = place.name.partition(":")
-    call = int(number) - 1 if number else 0
+    name, call = called(place)
     layout = Layout(*told["layouts"][place.index])
     output = told["outputs"][place.index] if "outputs" in told else 0
     top = _head(scan, place, layout, output, head)
-    body, left_out = prefix(net, name, call, sample, copy=copy)
+    body, left_out = prefix(net, name, call, sample, copy=copy, use=use)
     spec = {
         "network": network or told.get("spec") or _timm_spec(net, told.get("example")),
         "place": name,
@@ -243,6 +246,12 @@ def cut_at(
         module.training = net.training
     _check_batches(small, sample, output)
     return small
+
+
+def called(place: Place) -> tuple[str, int]:
+    """The module of a place, and the number of its call from 0."""
+    name, _, number = place.name.partition(":")
+    return name, int(number) - 1 if number else 0
 
 
 def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
@@ -268,7 +277,7 @@ def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
 def _example(net: nn.Module, scan: Scan, given: Any) -> Example:
     if given is not None:
         return Example(given)
-    shape = scan.readings.conventions.get("example")
+    shape = scan.readings.conventions.example
     like = next((p for p in net.parameters() if p.is_floating_point()), None)
     if shape is not None and like is not None:
         noise = torch.randn(shape, generator=torch.Generator().manual_seed(0))

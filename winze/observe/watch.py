@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.measure import weight_change
+from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.modes import unchanged
 from winze.networks import unwrapped
 from winze.observe.between import cka_of, twice
@@ -26,10 +27,8 @@ from winze.observe.pixel_order import spots_and_order
 from winze.observe.places import Where
 from winze.observe.probes import fitted, ridge_moments
 from winze.observe.reader import Reader
-from winze.observe.store import Store
+from winze.observe.store import KEPT, Store
 from winze.readings import Readings, Row
-
-MEASURES = ("rank", "variance", "norm", "collapse", "probe", "cka", "weight_change")
 
 
 class Watch:
@@ -64,7 +63,7 @@ class Watch:
         weights_every: int | None = None,
         every_epoch: int | None = None,
     ) -> None:
-        wanted = measure_names(measures, MEASURES)
+        wanted = measure_names(measures, measures_for(watch=True))
         if every is None and every_epoch is None:
             every = 100
         for option, number in (("every", every), ("every_epoch", every_epoch)):
@@ -114,7 +113,7 @@ class Watch:
             known, turned = spots_and_order(other, self._test.example(), device, pool, own)
             self._reference = Reader(other, known, pool, max_features, by_pixel=turned)
         self._weights = self._snapshot()
-        self.readings.conventions.update(
+        self.readings.declare(
             network=type(net).__name__,
             data=name,
             ood=[],
@@ -153,13 +152,14 @@ class Watch:
         now = Readings()
         store = Store(now, self._name, self._wanted - {"cka"})
         probes = centres = None
-        ends = "collapse" in self._wanted
+        ends = any(one.of_last_layer for one in chosen(self._wanted))
         if self._train is not None:
             kept, held, centres = ridge_moments(self._reader, self._train, self._classes, self._widths, ends)
             probes = fitted(kept, held)
-        moments = bool(self._wanted & {"rank", "variance", "norm", "collapse"})
+        moments = bool(chosen(self._wanted, [*OF_MOMENTS, "spectrum"]))
+        keep = KEPT if chosen(self._wanted, ["samples"]) else 0
         result = read_test(
-            self._reader, self._test, self._classes, self._widths, probes, None, moments, 0, ends, centres
+            self._reader, self._test, self._classes, self._widths, probes, None, moments, keep, ends, centres
         )
         store.places(self._reader.spots, result, probes)
         store.network(self.net, result, self._classes, renumbered=self._test.kept is not None)

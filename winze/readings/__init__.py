@@ -1,5 +1,6 @@
 """What was read: tidy rows, arrays and conventions, saved and loaded as one folder."""
 
+from winze.readings.conventions import Conventions
 from winze.readings.folder import ARRAYS, MANIFEST, ROWS, Array
 from winze.readings.point import Label, Point
 from winze.readings.readings import Readings
@@ -11,6 +12,7 @@ __all__ = [
     "MANIFEST",
     "ROWS",
     "Array",
+    "Conventions",
     "Label",
     "Point",
     "Readings",

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from winze.files import write_atomically
-from winze.readings.conventions import check_conventions
+from winze.readings.conventions import Conventions
 from winze.readings.rows import ReadingsError, Row, csv_bytes, rows_of
 
 KIND, VERSION = "winze readings", 2
@@ -40,7 +40,7 @@ def write(
     folder: str | os.PathLike[str],
     rows: Sequence[Row],
     arrays: Mapping[str, Array],
-    conventions: Mapping[str, Any],
+    conventions: Conventions,
     beside: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write the three files so that a reader, or a crash at any moment, finds the old readings or the new.
@@ -52,12 +52,12 @@ def write(
     path = Path(folder)
     bodies = {ROWS: csv_bytes(rows), ARRAYS: _npz_bytes(arrays), **(beside or {})}
     hashes = {name: hashlib.sha256(body).hexdigest() for name, body in bodies.items()}
-    manifest = {"kind": KIND, "version": VERSION, "conventions": conventions, "sha256": hashes}
+    manifest = {"kind": KIND, "version": VERSION, "conventions": dict(conventions), "sha256": hashes}
     try:
         text = json.dumps(manifest | {"seal": _seal(manifest)}, indent=2, allow_nan=False) + "\n"
     except (TypeError, ValueError) as error:
         raise ReadingsError(f"conventions must be plain JSON values: {error}") from error
-    check_conventions(conventions, path)
+    conventions.check_lengths(path)
     if path.exists() and not path.is_dir():
         raise ReadingsError(f"{path} is a file; readings are saved as a folder")
     path.mkdir(parents=True, exist_ok=True)
@@ -71,14 +71,15 @@ def write(
             leftover.unlink(missing_ok=True)
 
 
-def read(folder: str | os.PathLike[str]) -> tuple[list[Row], dict[str, Array], dict[str, Any]]:
+def read(folder: str | os.PathLike[str]) -> tuple[list[Row], dict[str, Array], Conventions]:
     """Read a folder that `write` wrote, and check every byte of it: rows, arrays, conventions."""
     path, before = Path(folder), None
     while (manifest := _manifest(path)) != before:  # a writer at work changes the manifest: then look again
         before, hashes = manifest, manifest["sha256"]
         rows, arrays = (_body(path, name, hashes[name]) for name in (ROWS, ARRAYS))
         if rows is not None and arrays is not None:
-            return rows_of(rows, path / ROWS), _arrays(arrays, path / ARRAYS), manifest["conventions"]
+            said = Conventions.of(manifest["conventions"], path / MANIFEST)
+            return rows_of(rows, path / ROWS), _arrays(arrays, path / ARRAYS), said
     bad = path / (ROWS if rows is None else ARRAYS)
     how = "was cut short or changed after it was saved" if bad.exists() else "is missing"
     raise ReadingsError(f"{bad} {how}: it does not match {MANIFEST}")
@@ -168,7 +169,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise ReadingsError(f"{path} lacks the hashes or the conventions")
     if version == VERSION and manifest.get("seal") != _sealed(manifest):
         raise ReadingsError(f"{path} was changed after it was saved: it does not match its seal")
-    check_conventions(conventions, path)
+    Conventions.of(conventions, path).check_lengths(path)
     if version == UNSEALED:
         conventions["notes"] = [*conventions.get("notes", []), f"an older winze stored this: {MANIFEST} has no seal"]
     return manifest

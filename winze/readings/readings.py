@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
 from winze.readings import folder as files
+from winze.readings.conventions import Conventions
 from winze.readings.folder import Array
 from winze.readings.rows import COLUMNS, NAN, REAL, WHOLE, ReadingsError, Row, Spot
 
@@ -20,13 +21,23 @@ if TYPE_CHECKING:
 Text = str | None
 
 
-@dataclass
+@dataclass(init=False)
 class Readings:
     """Rows in the order they were added, arrays by name, and conventions that JSON can hold."""
 
-    rows: list[Row] = field(default_factory=list)
-    arrays: dict[str, Array] = field(default_factory=dict)
-    conventions: dict[str, Any] = field(default_factory=dict)
+    rows: list[Row]
+    arrays: dict[str, Array]
+    conventions: Conventions
+
+    def __init__(
+        self,
+        rows: list[Row] | None = None,
+        arrays: dict[str, Array] | None = None,
+        conventions: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.rows = [] if rows is None else rows
+        self.arrays = {} if arrays is None else arrays
+        self.conventions = Conventions.of(conventions or {})
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -69,7 +80,7 @@ class Readings:
         wanted = {"measure": measure, "data": data, "split": split, "place": place}
         asked = {key: value for key, value in wanted.items() if value is not None}
         rows = [row for row in self.rows if all(getattr(row, key) == value for key, value in asked.items())]
-        return Readings(rows, dict(self.arrays), dict(self.conventions))
+        return Readings(rows, dict(self.arrays), self.conventions)
 
     def curve(self, measure: str, data: Text = None, split: Text = None, step: int | None = None) -> Array:
         """One measure over the places, in the order of their index.
@@ -96,22 +107,22 @@ class Readings:
         return np.array([by_index[index] for index in sorted(by_index, key=lambda i: i or 0)], dtype=np.float64)
 
     def extend(self, other: Readings) -> None:
-        """Take in all of another: its rows after these; arrays and conventions of one name must agree."""
+        """Take in all of another: its rows after these; arrays and conventions of one name must agree, notes add up."""
         for name in self.arrays.keys() & other.arrays.keys():
             mine, theirs = self.arrays[name], other.arrays[name]
             if mine.dtype != theirs.dtype or mine.shape != theirs.shape or mine.tobytes() != theirs.tobytes():
                 raise ReadingsError(f"the two readings hold different arrays named {name!r}")
-        for name in self.conventions.keys() & other.conventions.keys():
-            if self.conventions[name] != other.conventions[name]:
-                pair = f"{self.conventions[name]!r} and {other.conventions[name]!r}"
-                raise ReadingsError(f"the two readings follow different conventions: {name} is {pair}")
+        self.conventions = self.conventions.joined(other.conventions)
         self.rows.extend(other.rows)
         self.arrays.update(other.arrays)
-        self.conventions.update(other.conventions)
+
+    def declare(self, **said: Any) -> None:
+        """Say conventions that are not said yet, such as `network=` and `data=`; notes add up."""
+        self.conventions = self.conventions.joined(said)
 
     def merge(self, *others: Readings) -> Readings:
         """A new one that holds these readings and the others'."""
-        whole = Readings(list(self.rows), dict(self.arrays), dict(self.conventions))
+        whole = Readings(list(self.rows), dict(self.arrays), self.conventions)
         for other in others:
             whole.extend(other)
         return whole

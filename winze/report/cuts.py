@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts, style
-from winze.report.names import label, percent, short
+from winze.readings import Readings, facts
+from winze.readings.wording import label, percent, short
+from winze.report import style
 from winze.report.scans import Scans, UnreadError, holding
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winze.files import StoreError, write_atomically
-from winze.report import facts, style
+from winze.readings import facts
+from winze.report import style
 from winze.report.cuts import cuts
 from winze.report.lines import class_variances, curves_over_training, spectra
 from winze.report.maps import cka_map
@@ -99,7 +100,7 @@ def _files(scans: Scans, threshold: float, theme: str) -> dict[str, dict[str, by
 def _digest(scans: Scans) -> str:
     digest = hashlib.sha256()
     for name, one in by_name(scans).items():
-        digest.update(repr((name, one.rows, one.conventions)).encode())
+        digest.update(repr((name, one.rows, dict(one.conventions))).encode())
         for key, array in one.arrays.items():
             digest.update(repr((key, array.dtype, array.shape)).encode() + array.tobytes())
     return digest.hexdigest()
@@ -113,6 +114,10 @@ def _drawings(scans: Scans, threshold: float) -> dict[str, Callable[..., matplot
         "class_variances": partial(class_variances, scans),
         "embedding": partial(embedding, scans),
         "cuts": partial(cuts, scans, threshold=threshold),
+    }
+    joined = dict.fromkeys(measure for one in by_name(scans).values() for measure in facts.joined(one))
+    drawings |= {
+        f"depth_profile_{measure}": partial(depth_profile, scans, measure, threshold=threshold) for measure in joined
     }
     seen = dict.fromkeys(row.measure for one in by_name(scans).values() if facts.steps(one) for row in one.rows)
     drawings |= {f"training_{measure}": partial(curves_over_training, scans, measure) for measure in seen}

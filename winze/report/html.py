@@ -11,7 +11,8 @@ from importlib.resources import files
 from pathlib import Path
 
 from winze.files import shortened, write_atomically
-from winze.readings import Readings, ReadingsError
+from winze.measure.registry import number_named
+from winze.readings import Readings, ReadingsError, facts
 from winze.report.figures import save_all
 from winze.report.payload import payload
 from winze.report.sections import navigation, sections
@@ -89,7 +90,9 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
         rest = "".join(f"<li>{prose(sentence)}</li>" for sentence in folded)
         return f"<ul>{open_list}</ul>" + (hidden(f"<ul>{rest}</ul>", f"{len(folded)} more data sets") if rest else "")
 
-    words = "".join(f"<dt>{word}</dt><dd>{meaning}</dd>" for word, meaning in GLOSSARY.items())
+    joined = dict.fromkeys(measure for one in scans.values() for measure in facts.joined(one))
+    known = {number.words: number.meaning for number in map(number_named, joined) if number.meaning}
+    words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(said)}</dd>" for word, said in (GLOSSARY | known).items())
     glossary = hidden(f"<dl>{words}</dl>", "What the words mean")
     if len(scans) == 1:
         return told(next(iter(scans.values()))) + glossary

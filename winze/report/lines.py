@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.report import facts, style
-from winze.report.names import label, short
+from winze.readings import facts
+from winze.readings.wording import label, short
+from winze.report import style
 from winze.report.profile import depth_axis, shade_tunnel
 from winze.report.scans import Scans, holding
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.report import facts, style
-from winze.report.means import Arms, layer_numbers, mean_tunnel, means_of
-from winze.report.names import label, number, short
+from winze.readings import facts
+from winze.readings.over_seeds import Arms, layer_numbers, mean_tunnel, means_of
+from winze.readings.wording import label, number, short
+from winze.report import style
 from winze.report.scans import Scans, UnreadError, holding
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts, style
+from winze.readings import Readings, facts
+from winze.readings.wording import label
+from winze.report import style
 from winze.report.cuts import COSTS
-from winze.report.names import label
 from winze.report.pictures import chosen, class_names
 
 POINTS = 160  # of a spectrum, evenly apart on a logarithmic axis

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts, style
-from winze.report.names import short
+from winze.readings import Readings, facts
+from winze.readings.wording import short
+from winze.report import style
 from winze.report.scans import Scans, UnreadError, holding
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def chosen(readings: Readings, most: int = MOST) -> list[int]:
 def class_names(readings: Readings) -> list[str]:
     """A name for every label in the pictures: the stored class names, else the number."""
     labels = readings.arrays.get("embedding/labels")
-    names = readings.conventions.get("classes") or []
+    names = readings.conventions.classes or []
     count = 0 if labels is None or not labels.size else int(labels.max()) + 1
     return [str(names[spot]) if spot < len(names) else str(spot) for spot in range(count)]
 
@@ -69,7 +69,7 @@ def embedding(scans: Scans, at: Sequence[int] | None = None, theme: str = "light
             drawing.legend(
                 handles, names, loc="outside lower center", markerscale=2, ncols=min(len(names), max(3, 2 * across))
             )
-        kind = next((one.conventions.get("embedding") for one in found.values()), None)
+        kind = next((one.conventions.embedding for one in found.values()), None)
         if kind:
             drawing.suptitle({"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}.get(str(kind), str(kind)), fontsize=9)
         return drawing

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts, style
-from winze.report.means import layer_numbers
-from winze.report.names import data_name, label, percent, short
+from winze.readings import Readings, facts
+from winze.readings.over_seeds import layer_numbers
+from winze.readings.wording import data_name, label, percent, short
+from winze.report import style
 from winze.report.scans import Scans, holding
 
 if TYPE_CHECKING:

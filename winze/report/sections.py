@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from html import escape
 
-from winze.readings import Readings
-from winze.report import facts, tables
+from winze.readings import Readings, facts
+from winze.readings.wording import label, percent
+from winze.report import tables
 from winze.report.controls import chart, pictures, row, select, ticks
 from winze.report.cuts import COSTS, costs
-from winze.report.names import label, percent
 from winze.report.pictures import chosen
 
 SHOWN = 4  # OOD sets ticked at first
@@ -159,7 +159,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
     if len(stored) > len(shown):
         controls = ticks("pictured", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
         controls = row(controls)
-    kind = next((str(one.conventions.get("embedding") or "") for one in found.values()), "")
+    kind = next((str(one.conventions.embedding or "") for one in found.values()), "")
     how = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}.get(kind, kind)
     note = f"{how + ': ' if how else ''}test samples in two dimensions, coloured by class."
     return _each(

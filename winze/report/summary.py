@@ -9,9 +9,9 @@ import numpy as np
 
 from winze.depth import Place
 from winze.measure import best_place
-from winze.readings import Readings
-from winze.report import facts
-from winze.report.names import layer, number, percent, points, speed, speed_up
+from winze.measure.registry import number_named
+from winze.readings import Readings, facts
+from winze.readings.wording import layer, number, percent, points, speed, speed_up
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
@@ -23,7 +23,7 @@ def summary(readings: Readings, threshold: float = 0.95) -> list[str]:
 
 def notes(readings: Readings) -> list[str]:
     """What a scan noted about its data and its network, each once."""
-    noted = readings.conventions.get("notes") or []
+    noted = readings.conventions.notes or []
     return list(dict.fromkeys(note for note in noted if isinstance(note, str) and note.strip()))
 
 
@@ -36,7 +36,7 @@ def findings(readings: Readings, threshold: float = 0.95) -> list[str]:
         start = found.tunnel.start
         if start is not None and start != facts.places(readings)[-1]:
             sentences += _cut(readings, found, start)
-    return sentences
+    return [*sentences, *(_joined(readings, measure) for measure in facts.joined(readings))]
 
 
 def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list[str]:
@@ -63,6 +63,18 @@ def _tunnel(readings: Readings, threshold: float, found: facts.Entrance) -> list
         f"{percent(threshold)} of {owner}, {percent(tunnel.reference)}."
     )
     return [*said, f"Extractor: {where} of {total}{within}, {rest}.", reached]
+
+
+def _joined(readings: Readings, measure: str) -> str:
+    """A sentence about a measure that is not winze's own: its ends, and where it is best."""
+    known, curve, spots = number_named(measure), facts.column(readings, measure), facts.places(readings)
+    best = facts.extreme(readings, measure)
+    which = f"best ({known.better} is better)" if known.better else "highest"
+    value, read = number(float(curve[spots.index(best)])), np.flatnonzero(np.isfinite(curve))
+    ends = " and ".join(
+        f"{number(float(curve[i]))} at layer {spots[i].index + 1}" for i in dict.fromkeys(read[[0, -1]])
+    )
+    return f"{known.words[:1].upper()}{known.words[1:]}: {ends}; {which} at {layer(best)}, {value}."
 
 
 def _owner(found: facts.Entrance) -> str:

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from winze.readings import COLUMNS, Readings
-from winze.report import facts
-from winze.report.names import label, number, percent
+from winze.readings import COLUMNS, Readings, facts
+from winze.readings.wording import label, number, percent
 from winze.report.pictures import chosen
 
 MOST_ROWS = 3000

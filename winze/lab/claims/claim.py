@@ -24,7 +24,7 @@ from winze.lab.claims.verdict import (
 )
 from winze.readings import Label, Point, Readings, ReadingsError
 from winze.readings.point import brief
-from winze.report.names import number
+from winze.readings.wording import number
 
 ROUNDING = 1e-12  # equal values have no slope, which sums of floats give as 1e-17
 HALF_LAYER = 0.5  # layers are counted in whole numbers: three equal ones do not make an interval of length 0

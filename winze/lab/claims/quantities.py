@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 
 from winze.measure import Value, missing
-from winze.readings import Readings, ReadingsError
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_tunnel
+from winze.readings import Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
 OOD = "ood"
 """Stands for the first set, in the order of reading, that the network was not trained on."""
@@ -330,14 +329,14 @@ def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
 
 def _hidden(readings: Readings) -> list[int]:
     """The positions of all places but the network's output, which is its last layer by number."""
-    count, numbers = readings.conventions.get("layer_count"), layer_numbers(readings)
+    count, numbers = readings.conventions.layer_count, layer_numbers(readings)
     places = facts.places(readings)
     return [spot for spot, place in enumerate(places) if count is None or numbers[place.index] < count] or [-1]
 
 
 def _unread(readings: Readings, measure: str, data: str | None) -> str:
     """Why there is no such reading: what the run itself says, such as data that was not at hand."""
-    told = readings.conventions.get("not_run") or {}
+    told = readings.conventions.not_run or {}
     why = "; ".join(f"{name}: {reason}" for name, reason in told.items())
     return f"{measure}{_on(data)} was not read" + (f" ({why})" if why else "")
 

@@ -10,10 +10,9 @@ from typing import Any
 from winze.depth import Place
 from winze.lab.claims.claim import Grid, PerCell, Quantities, Runs
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
-from winze.readings import Point, Readings
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_tunnel
-from winze.report.names import number, percent
+from winze.readings import Point, Readings, facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
+from winze.readings.wording import number, percent
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class TunnelAt:
         start, low, high = (_layer(end, numbers) for end in (found.start, found.low, found.high))
         word = Region(claimed - self.within, claimed + self.within).word(Interval(start, low, high, len(read)))
         where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {number(start)}"
-        total = first.conventions.get("layer_count") or max(numbers.values())
+        total = first.conventions.layer_count or max(numbers.values())
         named = f", `{found.start.name}`" if found.start is not None else ""
         parts = [found.reason or f"{where} of {total}{named} [{number(low)}, {number(high)}]"]
         parts += [f"{layer} counted {name}" for name, layer in self._otherwise(first, found.start)]
@@ -77,7 +76,7 @@ class TunnelAt:
 
     def _otherwise(self, readings: Readings, start: Place | None) -> list[tuple[str, int]]:
         """The same place under the other countings that the readings know."""
-        known = readings.conventions.get("layers") or {}
+        known = readings.conventions.layers or {}
         others = [name for name in known if name != (self.counting or next(iter(known)))]
         return [] if start is None else [(name, layer_numbers(readings, name)[start.index]) for name in others]
 

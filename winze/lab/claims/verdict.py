@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from winze.readings import Point
-from winze.report.names import number
+from winze.readings.wording import number
 
 SUPPORTED, CONTRADICTED, MIXED = "supported", "contradicted", "mixed"
 INCONCLUSIVE, NOT_RUN = "inconclusive", "not run"

@@ -72,7 +72,7 @@ def unpacked(told: Mapping[str, Any], seed: int = 0) -> dict[int, Readings]:
     """Readings by seed again from what `packed` made of them; intervals are NaN."""
     spots = told["places"]
     numbers = {number: None for curve in told["rows"] for number in curve.get("members", ())}
-    read = {number: Readings(conventions=dict(told["conventions"])) for number in numbers or {seed: None}}
+    read = {number: Readings(conventions=told["conventions"]) for number in numbers or {seed: None}}
     for curve in told["rows"]:
         each = zip(curve["members"], curve["values"], strict=True) if "members" in curve else [(None, curve["values"])]
         shared = {name: curve[name] for name in GROUP}

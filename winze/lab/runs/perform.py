@@ -84,7 +84,6 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
             work(job.config, bench)
         _meet()
-        bench.readings.conventions.pop("seconds", None)  # of a scan: times are told in run.json alone
         with told_when_full(run.folder):
             _save(bench)
     except Exception as error:
@@ -106,11 +105,14 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
 def _save(bench: Bench) -> None:
     """Store what was read; of an ensemble in a folder per member, each with what belongs to all."""
     if not bench.members:
-        bench.readings.save(bench.folder)
+        _timeless(bench.readings).save(bench.folder)
     for seed, own in bench.members.items():
-        whole = Readings([*bench.readings.rows], dict(bench.readings.arrays), dict(bench.readings.conventions))
-        whole.extend(own)
-        whole.save(bench.folder / f"{MEMBER}{seed}")
+        _timeless(bench.readings.merge(own)).save(bench.folder / f"{MEMBER}{seed}")
+
+
+def _timeless(readings: Readings) -> Readings:
+    """Readings without the seconds of a scan: times stand in run.json alone."""
+    return Readings(readings.rows, readings.arrays, readings.conventions.having(seconds=None))
 
 
 def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:

@@ -81,7 +81,7 @@ def work(study: Spirals, bench: Bench) -> None:
         first.arrays |= pictures(nets[numbers[0]], step) if study.drawn else {}
     for number, net in nets.items():
         read_end(net, data.test, max(looks.weights), bench.readings_of(number))
-        bench.readings_of(number).conventions.update(data="spiral", network=study.network.name)
+        bench.readings_of(number).declare(data="spiral", network=study.network.name)
         bench.keep(net, spec, f"net-{number}")
     seen = streams(nets[numbers[0]], grid())
     tables = {"distances": distances(seen), "distances_branches": distances(branches(seen))}

@@ -36,7 +36,7 @@ def work(study: Study, bench: Bench) -> None:
     name, data = study.data.name, prepared.dataset
     samples = {"train": len(data.train_labels), "test": len(data.test_labels)}
     told = {"network": study.network.name, "data": name, "samples": {name: samples}, "notes": list(data.notes)}
-    bench.readings.conventions.update(told)
+    bench.readings.declare(**told)
 
 
 def runs(point: Point) -> bool:

@@ -36,8 +36,7 @@ TOP1 = {(name, *cell): row[0][min(i, 2)] / 100 for cell, row in TABLE.items() fo
 
 def work(study: Study, bench: Bench) -> None:
     """Train one network, keep its accuracy over training, and read it after every block."""
-    learn_and_read(study, bench)
-    bench.readings.conventions.update(layers=None, layer_count=None)  # blocks are counted, and all are hidden
+    learn_and_read(study, bench, layers=False)  # blocks are counted, and all are hidden
 
 
 def runs(point: Point) -> bool:

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from winze.lab.claims.quantities import LAST_OOD, OOD, Number, Over, PeakLayer, Whole, best, drop, hidden, last
-from winze.readings import Array, Readings, ReadingsError
-from winze.report import facts
-from winze.report.means import layer_numbers
+from winze.readings import Array, Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers
 
 ETA = {"imagenet": 0.95}  # of the best probe; elsewhere 0.99
 SLACK = 1e-9

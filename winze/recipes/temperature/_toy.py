@@ -127,4 +127,4 @@ def work(toy: Toy, bench: Bench) -> None:
     arrays |= {"before_softmax": values[:, usual], "after_softmax": softened[:, usual]}
     bench.readings.arrays |= {f"toy/{name}": one.float().numpy() for name, one in arrays.items()}
     bench.readings.arrays |= {"toy/iterations": np.array(moments), "toy/noise": np.array(toy.sigmas)}
-    bench.readings.conventions["samples"] = {"networks": toy.members}
+    bench.readings.declare(samples={"networks": toy.members})

@@ -47,7 +47,7 @@ def work(study: Heated, bench: Bench) -> None:
     except DivergedError as error:
         bench.readings.add("diverged", 1.0, note=str(error))
         told = {"data": name, "network": study.network.name, "not_run": {"training": str(error)}}
-        bench.readings.conventions |= told
+        bench.readings.declare(**told)
         return
     if not bench.writes:
         return

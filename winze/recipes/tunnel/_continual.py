@@ -118,7 +118,7 @@ def exchange(study: Swap, bench: Bench) -> None:
             samples = len(sequence.tasks[0].test_labels)
             bench.readings.add(measure, accuracy, data="task 1", split="test", n=samples)
         note = f"the extractor ends at layer {study.extractor} ({sequence.names[study.extractor - 1]})"
-        bench.readings.conventions["notes"].append(note)
+        bench.readings.declare(notes=[note])
 
 
 def new_heads(study: Swap, sequence: TaskSequence) -> dict[str, float]:
@@ -141,4 +141,4 @@ def substitute(study: Continual, bench: Bench) -> None:
         for x, front in ((x, front) for x in range(len(places)) for front in (1, 2)):
             where = Place(x, len(places), places[x])
             sequence.store_crossed(bench.readings, f"front_{front}", (front, 3 - front, x), place=where)
-        bench.readings.conventions["layers"] = {"from the first": list(range(len(places)))}
+        bench.readings.declare(layers={"from the first": list(range(len(places)))})

@@ -11,10 +11,9 @@ import numpy as np
 from winze.data.classes import resolve, split_name
 from winze.lab.claims.quantities import OOD, At, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, hidden
 from winze.measure import missing
-from winze.readings import Array, Readings, ReadingsError
-from winze.report import facts
+from winze.readings import Array, Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel, means_of
 from winze.report.experiment import PointRuns, UnreadError
-from winze.report.means import layer_numbers, mean_tunnel, means_of
 
 FINAL_RANK = hidden("numerical_rank").named("rank of the last hidden layer")
 OOD_LOST = drop("probe", OOD).named("OOD accuracy lost from the best to the last hidden layer")

@@ -79,4 +79,4 @@ def embed(readings: Readings, prepared: Prepared, study: Compression) -> None:
     found = scan(prepared.net, samples, samples, places=names, measures="rank", pool=pool, embed=method).readings.arrays
     readings.arrays |= {f"embedding/{index}": found[f"embedding/{spot}"] for spot, index in enumerate(indices)}
     readings.arrays["embedding/labels"] = found["embedding/labels"]
-    readings.conventions["embedding"] = method
+    readings.declare(embedding=method)

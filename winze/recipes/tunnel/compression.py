@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most, several
 from winze.lab.claims.quantities import Number, hidden
 from winze.readings import Readings
+from winze.readings.facts import MOST_FEATURES
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import AtTunnel, by_network
 from winze.recipes.tunnel._work import Compression, read_embeddings
 from winze.report.experiment import Drawing
-from winze.report.facts import MOST_FEATURES
 from winze.report.lines import class_variances
 from winze.report.pictures import embedding
 

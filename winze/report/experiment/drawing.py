@@ -10,8 +10,8 @@ import numpy as np
 
 from winze.readings import Array, Label, Point, Readings
 from winze.readings.point import shown
+from winze.readings.wording import short
 from winze.report import style
-from winze.report.names import short
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:

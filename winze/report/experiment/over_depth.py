@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.readings import Array, Readings
-from winze.report import facts
+from winze.readings import Array, Readings, facts
+from winze.readings.over_seeds import layer_numbers
+from winze.readings.wording import data_name, label
 from winze.report.experiment.drawing import At, Axes, Curve, Drawing, PointRuns, as_axes, chosen, draw_curves
-from winze.report.means import layer_numbers
-from winze.report.names import data_name, label
 from winze.report.profile import depth_axis
 
 if TYPE_CHECKING:

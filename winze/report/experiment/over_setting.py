@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.readings import Label, Point, Readings, ReadingsError
+from winze.readings import Label, Point, Readings, ReadingsError, facts
 from winze.readings.point import shown
-from winze.report import facts, style
+from winze.readings.wording import label, short
+from winze.report import style
 from winze.report.experiment import drawing as common
-from winze.report.names import label, short
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:

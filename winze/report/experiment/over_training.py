@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.readings import Readings
-from winze.report import facts
+from winze.readings import Readings, facts
+from winze.readings.wording import label
 from winze.report.experiment.drawing import At, Axes, Curve, Drawing, PointRuns, as_axes, chosen, draw_curves
-from winze.report.names import label
 
 if TYPE_CHECKING:
     import matplotlib.figure

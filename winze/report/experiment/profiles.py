@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from winze.readings import Readings
-from winze.report import facts, style
+from winze.readings import Readings, facts
+from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
+from winze.readings.wording import label, percent, short
+from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped, seeds_of
-from winze.report.means import layer_numbers, mean_readings, mean_tunnel
-from winze.report.names import label, percent, short
 from winze.report.profile import panel as draw_panel
 from winze.report.scans import UnreadError
 

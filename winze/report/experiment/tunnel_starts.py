@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.report import facts, style
+from winze.readings import facts
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
+from winze.readings.wording import percent, short
+from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
-from winze.report.means import layer_numbers, mean_tunnel
-from winze.report.names import percent, short
 from winze.report.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def tunnel_starts(
             for row, (point,) in enumerate(names.values()):
                 seeds = read[point]
                 numbers, found = layer_numbers(seeds[0]), mean_tunnel(seeds, threshold)
-                total = seeds[0].conventions.get("layer_count") or max(numbers.values())
+                total = seeds[0].conventions.layer_count or max(numbers.values())
                 ends = (found.start, found.low, found.high)
                 start, low, high = (total if end is None else numbers[end.index] for end in ends)
                 bar: Any = {"height": 0.6}

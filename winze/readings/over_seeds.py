@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from winze.measure import Tunnel, tunnel_of_runs
-from winze.readings import Readings, ReadingsError, Row
-from winze.report import facts
+from winze.readings import Readings, ReadingsError, Row, facts
 
 NOT_AVERAGED = ("correct/", "probe/", "embedding/")
 Arms = Mapping[str, Sequence[Readings]]
@@ -24,7 +23,7 @@ def mean_readings(runs: Sequence[Readings]) -> Readings:
     if not runs:
         raise ReadingsError("there are no runs to average")
     by_key = [{_key(row): row for row in one.rows} for one in runs]
-    mean = Readings(conventions=dict(runs[0].conventions))
+    mean = Readings(conventions=runs[0].conventions)
     for key, row in by_key[0].items():
         if all(key in other for other in by_key):
             values = np.array([other[key].value for other in by_key])
@@ -77,7 +76,7 @@ def layer_numbers(readings: Readings, counting: str | None = None) -> dict[int, 
     The convention `layers` maps a counting to a number for each place; the first is the one that is printed. Without
     it places are counted 1, 2, 3...
     """
-    known = readings.conventions.get("layers") or {}
+    known = readings.conventions.layers or {}
     if counting is not None and counting not in known:
         raise ReadingsError(f"layers are not counted as {counting!r}; there is: {', '.join(known) or 'none'}")
     numbers = known[counting] if counting is not None else next(iter(known.values()), None)

@@ -51,7 +51,7 @@ def test_a_level_that_is_never_reached_has_a_reason():
     found = tunnel_of_runs(PLACES, CURVES / 2, ONES, 0.95)
     assert found.start is None
     assert found.low is None
-    assert found.reason == "no place reaches 0.95 x 1.0000; the best has 0.5000"
+    assert found.reason == "no place reaches 0.95 x 1.0000; the best, 'layers.2', has 0.5000"
 
 
 def test_places_that_a_run_could_not_read_are_passed_over():

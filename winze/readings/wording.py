@@ -5,34 +5,12 @@ from __future__ import annotations
 import math
 
 from winze.depth import Place
-
-MEASURES = {
-    "probe": "probe accuracy",
-    "numerical_rank": "numerical rank",
-    "effective_rank": "effective rank",
-    "last_effective_rank": "effective rank, last block",
-    "participation_ratio": "participation ratio",
-    "intra_variance": "variance within classes",
-    "inter_variance": "variance between classes",
-    "nc1": "collapse NC1",
-    "nc2_norm": "collapse NC2 (norms)",
-    "nc2_angle": "collapse NC2 (angles)",
-    "nc3": "collapse NC3",
-    "nc4": "collapse NC4",
-    "sample_norm": "norm of features",
-    "cka_to_input": "CKA to the input",
-    "input_reconstruction": "R² of the input, linearly",
-    "alike_groups": "groups of similar nodes",
-    "features": "width (features)",
-    "cut_seconds": "seconds per batch of the cut network",
-    "cut_flops": "FLOPs of the cut network",
-    "cut_parameters": "parameters of the cut network",
-}
+from winze.measure.registry import number_named
 
 
 def label(measure: str) -> str:
-    """The name of a measure in words."""
-    return MEASURES.get(measure, measure.replace("_", " "))
+    """The name of a measure in words, as its entry in the registry has it."""
+    return number_named(measure).words
 
 
 def data_name(name: str) -> str:

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from synthetic import scan, watched
 
-from winze.readings import Readings, ReadingsError
-from winze.report import facts
-from winze.report.means import layer_numbers, mean_readings, mean_tunnel
+from winze.readings import Readings, ReadingsError, facts
+from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
 
 LOW, HIGH = [0.2, 0.5, 0.9, 0.98], [0.4, 0.9, 1.0, 1.0]
 
@@ -70,11 +69,11 @@ def test_runs_of_other_depths_or_without_probes_raise():
 def test_layer_numbers_are_the_papers_where_they_are_known():
     one = scan(LOW)
     assert layer_numbers(one) == {0: 1, 1: 2, 2: 3, 3: 4}
-    one.conventions["layers"] = {"here": [3, 5, 7, 9], "there": [3, 5, 8, 10]}
+    one.conventions = one.conventions.having(layers={"here": [3, 5, 7, 9], "there": [3, 5, 8, 10]})
     assert layer_numbers(one) == {0: 3, 1: 5, 2: 7, 3: 9}
     assert layer_numbers(one, "there") == {0: 3, 1: 5, 2: 8, 3: 10}
     with pytest.raises(ReadingsError, match="not counted as 'x'; there is: here, there"):
         layer_numbers(one, "x")
-    one.conventions["layers"] = {"here": [3]}
+    one.conventions = one.conventions.having(layers={"here": [3]})
     with pytest.raises(ReadingsError, match="1 layer numbers for 4 places"):
         layer_numbers(one)

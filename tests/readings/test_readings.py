@@ -431,7 +431,7 @@ def test_a_hostile_table_is_refused_by_the_name_of_its_file(tmp_path, body):
         {"places": ["a", "a"]},
         {"places": ["a"], "layouts": []},
         {"layouts": [[1]], "places": ["a"]},
-        {"data": None},
+        {"data": 3},
         {"rank": {"max_features": "many"}},
         {"example": [1, -1]},
         {"example": [1 << 20, 1 << 20]},

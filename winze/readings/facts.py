@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from winze.depth import Place
-from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_start
+from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs
 from winze.measure.interval import wilson
+from winze.measure.registry import is_ours, number_named
 from winze.measure.value import CONSTANT
 from winze.readings import Readings, Row
-from winze.report.names import percent
+from winze.readings.wording import percent
 
 NAN = float("nan")
 FAR = 0.1  # above the network's own accuracy, a last probe says that its outputs mean other labels
@@ -68,7 +69,7 @@ def places(readings: Readings) -> list[Place]:
 def home(readings: Readings) -> str:
     """The data the network was made for: the convention `data`, or else the first set with a probe or any place."""
     at_places = [row for row in readings.rows if row.index is not None]
-    named = readings.conventions.get("data")
+    named = readings.conventions.data
     if isinstance(named, str) and any(row.data == named for row in at_places):
         return named
     return next((row.data for row in _probes_first(at_places)), "")
@@ -87,11 +88,16 @@ def measures(readings: Readings) -> list[str]:
     return list(dict.fromkeys(row.measure for row in rows if np.isfinite(row.value)))
 
 
+def joined(readings: Readings) -> list[str]:
+    """The measures at places that are not winze's own: those that joined by `winze.measure.register`."""
+    return [measure for measure in measures(readings) if not is_ours(measure)]
+
+
 def a_feature(readings: Readings, measure: str) -> Array:
     """A sum over features at every place, divided by how many there are; as it is where widths were not read."""
     if not has(readings, "features"):
         return column(readings, measure)
-    most = readings.conventions.get("rank", {}).get("max_features", MOST_FEATURES)
+    most = (readings.conventions.rank or {}).get("max_features", MOST_FEATURES)
     return column(readings, measure) / np.minimum(column(readings, "features"), most)
 
 
@@ -164,16 +170,8 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
         against = network.astype(bool).tobytes() if network is not None and fits else None
         level = against or (known.accuracy if known.own else None)
         return Entrance(_tunnel(tuple(spots), correct.astype(bool).tobytes(), level, threshold), True, known)
-    start = tunnel_start(curve, known.accuracy, threshold)
-    if start is None:
-        best = int(np.nanargmax(curve))
-        reason = (
-            f"no place reaches {threshold:g} x {known.accuracy:.4f}; the best, {spots[best].name!r}, has "
-            f"{curve[best]:.4f}"
-        )
-        return Entrance(Tunnel.none(reason, threshold, known.accuracy), False, known)
-    place, accuracy, share = spots[start], float(curve[start]), (spots[start].index + 1) / spots[start].total
-    return Entrance(Tunnel(place, share, None, None, accuracy, threshold, known.accuracy), False, known)
+    found = tunnel_of_runs(spots, curve[None], np.array([known.accuracy]), threshold, resamples=0)
+    return Entrance(found, False, known)
 
 
 def reference(readings: Readings, data: str | None = None) -> Reference:
@@ -189,7 +187,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
     by_probe = Reference(last.value, refused=_at_chance("the last-layer probe", last, chance))
     if _is_constant(readings):
         return replace(by_probe, refused="the features of the last layer are the same for every sample")
-    if name == home(readings) and readings.conventions.get("weights") == "random":
+    if name == home(readings) and readings.conventions.weights == "random":
         return replace(by_probe, refused="the network has random weights")
     if own is None:
         return by_probe
@@ -197,7 +195,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
         why = f" ({own.note})" if own.note else ""
         said = f"The network's own accuracy could not be read{why}; the reference is the last-layer probe."
         return replace(by_probe, note=said)
-    least, renamed = 0.0, readings.conventions.get("relabelled_accuracy")
+    least, renamed = 0.0, readings.conventions.relabelled_accuracy
     far = last.value > own.value + FAR
     if far and isinstance(renamed, float):  # either its outputs hold it under other names, or it has not learnt it
         least = LEARNT
@@ -223,7 +221,7 @@ def _at_chance(what: str, row: Row, chance: float | None, least: float = 0.0) ->
 
 def _chance(readings: Readings, data: str) -> float | None:
     """The accuracy of always naming the largest class; of equal classes where their shares were not stored."""
-    stored, classes = readings.conventions.get("chance"), readings.conventions.get("class_count")
+    stored, classes = readings.conventions.chance, readings.conventions.class_count
     if isinstance(stored, dict) and isinstance(stored.get(data), float):
         return float(stored[data])
     return 1 / classes if isinstance(classes, int) and classes > 0 and data == home(readings) else None
@@ -243,6 +241,12 @@ def best_for(readings: Readings, data: str) -> Best | None:
     place = best_place(places(readings), curve)
     top, last = float(np.nanmax(curve)), float(curve[-1])
     return Best(place, top, last, top - last, kappa(curve), rho(curve))
+
+
+def extreme(readings: Readings, measure: str) -> Place:
+    """The place with the best value of a measure; where neither way is better, with the highest."""
+    curve = column(readings, measure)
+    return best_place(places(readings), -curve if number_named(measure).better == "lower" else curve)
 
 
 def spectra(readings: Readings) -> dict[int, Array]:
