@@ -30,7 +30,7 @@ SYNTAX = (
     "winze/mae12x192 and winze/uvit8x256"
 )
 Spec = str | Mapping[str, Any]
-OWN = {
+OWN: dict[str, Any] = {
     "mlp": MLP,
     "resmlp": ResidualMLP,
     "spiral": SpiralMLP,

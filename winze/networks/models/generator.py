@@ -49,7 +49,7 @@ class Generator(nn.Module):
             *(nn.Linear(hidden, first), _norm1d(first), nn.LeakyReLU(SLOPE)),
         )
         self.convolutions = nn.Sequential(
-            *(nn.Upsample(scale_factor=2), nn.Conv2d(*widths, 3, padding=1, padding_mode="reflect")),
+            *(nn.Upsample(scale_factor=2), nn.Conv2d(widths[0], widths[1], 3, padding=1, padding_mode="reflect")),
             *(_norm2d(widths[1]), nn.LeakyReLU(SLOPE)),
             *(nn.Upsample(scale_factor=2), nn.Conv2d(widths[1], channels, 3, padding=1, padding_mode="reflect")),
         )
