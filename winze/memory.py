@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import torch
 
@@ -44,3 +45,15 @@ def _detail(text: str) -> str:
     asked = re.search(r"allocate ([\d.]+ \w+)", text)
     first = f"asked for {asked[1]}" if asked else "".join(text.splitlines()[:1])
     return f" ({first})" if first else ""
+
+
+def available(device: torch.device) -> int | None:
+    """The bytes that can still be had on a device; None where the system does not say."""
+    if device.type == "cuda":
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return torch.cuda.mem_get_info(device)[0] + cached
+    try:
+        told = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        return None
+    return int(told[1]) * 1024 if told else None

@@ -53,9 +53,9 @@ class Data:
     """A data set by name, and what is taken of it.
 
     `size` brings all images to squares of so many pixels; with `fit="pad"` smaller ones are padded with black. `limit`
-    bounds all samples, `per_class` the training images per class. `normalise`: by the set's own mean and deviation, or
-    to [-1, 1]. With `stream` worker processes (0: none) the network is trained from a folder that does not fit in
-    memory, as `FolderStream` reads it; `limit` then bounds only what is read afterwards.
+    bounds all samples, `per_class` the training images per class. `normalise`: by the set's own mean and deviation, to
+    [-1, 1] ("half"), or to [0, 1] ("unit"). With `stream` worker processes (0: none) the network is trained from a
+    folder that does not fit in memory, as `FolderStream` reads it; `limit` then bounds only what is read afterwards.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Data:
     limit: int | None = None
     per_class: int | None = None
     fit: Literal["resize", "pad"] = "resize"
-    normalise: Literal["own", "half"] = "own"
+    normalise: Literal["own", "half", "unit"] = "own"
     stream: int | None = None
 
 
@@ -296,9 +296,10 @@ def load_data(
         dataset = thinned(dataset, data.per_class)
     if data.stream is None:
         preprocess = Preprocess.of(dataset) if dataset.pictures else None
-        if preprocess is not None and data.normalise == "half":
-            half = tuple(0.5 for _ in preprocess.mean)
-            preprocess = replace(preprocess, mean=half, std=half)
+        if preprocess is not None and data.normalise != "own":
+            mean, std = {"half": (0.5, 0.5), "unit": (0.0, 1.0)}[data.normalise]
+            channels = len(preprocess.mean)
+            preprocess = replace(preprocess, mean=(mean,) * channels, std=(std,) * channels)
         return dataset, preprocess, None
     side, rank, world = dataset.shape[1], int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     own: dict[str, Any] = {"size": side, "workers": data.stream, "seed": mix(bench.seed, "stream") >> 32}

@@ -15,7 +15,7 @@ from winze import shape
 from winze.networks.errors import NetworkError, nearest, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.mlp import MLP, ResidualMLP
-from winze.networks.models import mae, uvit
+from winze.networks.models import autoencoder, generator, mae, uvit
 from winze.networks.own_weights import fill, trained
 from winze.networks.resnet import ResNet
 from winze.networks.spiral import SpiralMLP
@@ -30,7 +30,7 @@ SYNTAX = (
     "winze/mae12x192 and winze/uvit8x256"
 )
 Spec = str | Mapping[str, Any]
-OWN = {
+OWN: dict[str, Any] = {
     "mlp": MLP,
     "resmlp": ResidualMLP,
     "spiral": SpiralMLP,
@@ -39,13 +39,22 @@ OWN = {
     "vit": vit,
     "mae": mae.MaskedAutoencoder,
     "uvit": uvit.UViT,
+    "discriminative": autoencoder.Discriminative,
+    "autoencoder": autoencoder.Autoencoder,
+    "vae": autoencoder.Variational,
+    "generator": generator.Generator,
+    "generator_dense": generator.DenseGenerator,
+    "learner_cnn": generator.Learner,
+    "learner_mlp": generator.Learner,
 }
 PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"winze/{name}": ("mae", options) for name, options in mae.PRESETS.items()},
     **{f"winze/{name}": ("uvit", options) for name, options in uvit.PRESETS.items()},
+    **{f"winze/{name}": (name, options) for name, options in autoencoder.PRESETS.items()},
+    **{f"winze/{name}": (name, options) for name, options in generator.PRESETS.items()},
 }
-FOR_PICTURES = ("vgg", "resnet", "vit", "mae", "uvit")
-OF_ONE_SIZE = ("winze/vit", "winze/mae", "winze/uvit")
+FOR_PICTURES = ("vgg", "resnet", "vit", "mae", "uvit", "generator", "learner")
+OF_ONE_SIZE = ("winze/vit", "winze/mae", "winze/uvit", "winze/generator", "winze/learner")
 BY_FACTOR = ("vgg", "resnet")  # whose width multiplies the number of channels
 KNOWN = (
     *("winze/mlp8", "winze/mlp12", "winze/mlp8x256", "winze/resmlp12", "winze/spiral6x6", "winze/spiral32x32"),
@@ -138,7 +147,8 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     if spec in PRESETS:
         kind, options = PRESETS[spec]
-        return _made(spec, OWN[kind], options | kwargs)
+        takes = classes is not None and "classes" in signature(OWN[kind]).parameters
+        return _made(spec, OWN[kind], options | ({"classes": classes} if takes else {}) | kwargs)
     match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
         raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")

@@ -1,0 +1,80 @@
+"""What one meta-iteration costs: memory and seconds of 25 to 200 unrolled steps, with the plain graph and recomputed.
+
+Memory is the most that graphs held at one moment: on a CPU the bytes of tensors that autograd stored, on a GPU what
+CUDA allocated. Goals: recomputed memory grows with the square root of the steps or less (a factor of at most 2.83 from
+25 to 200), and the prediction that `Teach` makes before it starts lies within a factor of 1.5 of what was measured.
+
+    python benchmarks/meta.py [--device cpu|cuda] [--out results]
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from timing import RESULTS, merge
+
+from winze.networks import build
+from winze.train.objectives.teach import Teach, learner, picks, pools
+from winze.train.unroll import Course, Live, Unrolled, root, step_bytes, unrolled_bytes
+
+STEPS = (25, 50, 100, 200)
+TASKS = (2, 2, 2, 2, 2)
+WIDTHS = {"cpu": 8, "cuda": 64}  # channels of the learner's first convolution; 64 is the published one
+
+
+def main() -> None:
+    """Measure every number of steps both ways, and merge the rows into results/meta.json."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--out", type=Path, default=RESULTS)
+    args = parser.parse_args()
+    rows = []
+    for recompute in (False, True):
+        for steps in STEPS:
+            rows.append(measured(steps, recompute, args.device))
+            print(rows[-1], flush=True)
+    print("written", merge("meta", rows, args.device, args.out))
+
+
+def measured(steps: int, recompute: bool, device: str) -> dict[str, Any]:
+    """One forward and backward pass of the meta-loss: megabytes, those that were predicted, and seconds."""
+    torch.manual_seed(0)
+    goal, x = Teach(), torch.randn(256, 1, 28, 28, device=device)
+    y = torch.arange(256, device=device) % 10
+    generator = build("winze/generator").to(device)
+    unrolled = Unrolled(learner(goal.learner, {"width": WIDTHS[device]}, x), root(steps) if recompute else 0)
+    images, labels = pools(generator, list(range(10)), TASKS, goal.pool, x)
+    course = Course(images, labels, picks(TASKS, goal.pool, goal.batch, steps // len(TASKS), x.device))
+    lr, momentum = (torch.tensor(value, device=device, requires_grad=True) for value in (goal.lr, goal.momentum))
+    state = unrolled.start()
+    one = step_bytes(unrolled, state, course, lr, momentum)
+    predicted = unrolled_bytes(one, state, steps, unrolled.segment)
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    start = time.perf_counter()
+    with Live() as live:
+        F.cross_entropy(unrolled.logits(unrolled(state, course, lr, momentum), x), y).backward()
+    peak = live.peak
+    if device == "cuda":
+        torch.cuda.synchronize()
+        peak = torch.cuda.max_memory_allocated() - before
+    return {
+        "name": f"{steps} steps, {'recomputed' if recompute else 'plain'}",
+        "steps": steps,
+        "segment": unrolled.segment,
+        "megabytes": round(peak / 1e6, 2),
+        "predicted": round(predicted / 1e6, 2),
+        "seconds": round(time.perf_counter() - start, 3),
+        "width": WIDTHS[device],
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Generative and discriminative representations in continual learning (S6)."""

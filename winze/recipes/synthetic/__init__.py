@@ -1,0 +1,1 @@
+"""Synthetic data by meta-gradients (S5)."""

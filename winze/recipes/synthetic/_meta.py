@@ -1,0 +1,276 @@
+"""A generator that is trained through a learner's training, and what learners know after tasks of its images."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from winze.data import Dataset
+from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
+from winze.readings import Readings
+from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
+from winze.report import style
+from winze.report.experiment import Drawing, PointRuns, UnreadError
+from winze.report.experiment.drawing import draw_curves
+from winze.train import Adam, Cosine, Descend, Steps, Training
+from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
+from winze.train.seeds import mix, seed_all
+from winze.train.unroll import Unrolled
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
+URL = "https://arxiv.org/abs/2004.14046"
+SEEN, BY_STEPS, BY_BATCH = "seen_accuracy", "final_by_steps", "final_by_batch"
+NUMBERS = ("final_accuracy", "first_accuracy", "longest_accuracy", "lost_by_steps", "largest_batch_accuracy")
+SHOWN = 8  # images per class that are stored
+Tested = Literal["same", "narrower", "wider", "deeper", "other kind"]
+
+
+@dataclass(frozen=True)
+class Meta(Study):
+    """A generator, what the learners at the end are trained on, and how often.
+
+    `source`: images of the generator, real ones, those of a conditional GAN, or ("mlp") all real images of a task for a
+    plain MLP. `orders` random orders of tasks are averaged, `mlp_orders` for the MLP. `steps` per task and `batches`
+    per class: how long and on how many images learners are trained in tests of robustness. `tested`: how the learner at
+    the end differs from the one that the generator was trained with.
+    """
+
+    source: Literal["synthetic", "real", "gan", "mlp"] = "synthetic"
+    tested: Tested = "same"
+    orders: int = 16
+    mlp_orders: int = 4
+    steps: tuple[int, ...] = (1, 5, 10, 25, 50, 75)
+    batches: tuple[int, ...] = (5, 20, 100, 300)
+    gan: Training = GAN
+    mlp: Training = MLP
+
+
+study = Meta(
+    Network("winze/generator"),
+    Data("mnist"),
+    Training(
+        Steps(2000),
+        batch=256,
+        optimizer=Adam(3e-3),
+        schedule=Cosine(min_lr=3e-4),
+        objective=Teach(),
+        clip=5.0,
+        evaluate=Steps(50),
+        checkpoint=Steps(100),
+    ),
+)
+on_digits = {
+    "network.name": "winze/generator_dense",
+    "network.options": {"noise": 16, "hidden": (128, 128), "norm": True, "scale": 2.0},
+    "data": Data("digits"),
+    "training.length": Steps(400),
+    "training.objective": Teach("winze/learner_mlp", {"width": 64}, pool=40, batch=20, lr=0.05),
+    "training.schedule": Cosine(min_lr=1e-3),
+    "steps": (1, 5, 10, 40),
+    "batches": (5, 20, 40),
+    "gan.length": Steps(1500),
+    "gan.batch": 64,
+    "mlp.length": Steps(300),
+    "mlp.batch": 32,
+    "mlp_orders": 2,
+}
+tiny = {"training.length": Steps(3), "orders": 2, "gan.length": Steps(5), "mlp.length": Steps(5), "mlp_orders": 1}
+tiny |= {"data": Data("digits", limit=600), "steps": (1, 5), "batches": (5, 20)}
+scales = {
+    "smoke": Scale(on_digits | tiny, departures=("digits, dense networks, 3 meta-iterations",)),
+    "cpu": Scale(on_digits, seeds=3, departures=("digits, dense networks, 400 meta-iterations, pools of 40 images",)),
+    "gpu": Scale(seeds=3),
+    "paper": Scale({"training.optimizer.lr": 0.02, "training.schedule.min_lr": 0.002}, seeds=5),
+}
+DEPARTURES = (
+    "the thesis gives no optimizer and length of meta-training: Adam 3e-3, cosine, 2,000 iterations, clipping at 5",
+    "networks as in Generative Teaching Networks; one learning rate and one momentum for all inner steps",
+    "learners draw from pools of 250 images per class with replacement; batch norms use the batch in evaluation too",
+)
+
+
+def work(config: Meta, bench: Bench) -> None:
+    """Train the generator, then learners on a source of images, task by task in random orders."""
+    prepared = prepare(config, bench)
+    dataset, readings = prepared.dataset, bench.readings
+    assert prepared.preprocess is not None
+    readings.conventions.update(network=config.network.name, data=config.data.name)
+    if config.source == "mlp":
+        curves = train_mlp(dataset, prepared.preprocess, config.mlp, _goal(config).tasks, config.mlp_orders, bench)
+        _store_curves(readings, curves)
+        readings.add("longest_accuracy", np.nan, note="the MLP has no inner steps")
+        return
+    meta = MetaLoss(_goal(config)).to(bench.device)
+    net = prepared.net.to(bench.device)
+    history = bench.train(
+        Descend(net, meta, config.training.optimizer),
+        dataset.train,
+        config.training,
+        name="meta",
+        preprocess=prepared.preprocess,
+        shared=[config.network, config.data, "meta"],
+    )
+    rates = [float(rate.detach()) for rate in meta.rates]
+    gan = train_gan(dataset, config.gan, bench) if config.source == "gan" else None
+    with torch.no_grad():
+        _read(_School(config, prepared, bench, gan, rates), readings)
+    for name, value in zip(("learner_lr", "learner_momentum"), rates, strict=True):
+        readings.add(name, value)
+    for row in history.metrics:
+        readings.add("meta_loss", row["loss"], step=int(row["step"]))
+
+
+def _goal(config: Meta) -> Teach:
+    goal = config.training.objective
+    if not isinstance(goal, Teach):
+        raise ValueError(f"synthetic data are trained with Teach(...), not {goal!r}")
+    return goal
+
+
+class _School:
+    """Learners that are trained task by task on one source of images, and tested on real ones."""
+
+    def __init__(self, config: Meta, prepared: Prepared, bench: Bench, gan: Any, rates: list[float]) -> None:
+        self.config, self.goal, self.net, self.gan = config, _goal(config), prepared.net, gan
+        self.dataset: Dataset = prepared.dataset.to(bench.device)
+        self.preprocess, self.seed, self.rates = prepared.preprocess, bench.seed, rates
+        assert self.preprocess is not None
+        self.x, self.y = self.preprocess(self.dataset.test_images), self.dataset.test_labels
+        self.unrolled = Unrolled(learner(self.goal.learner, _changed(config), self.x[:1]))
+
+    def pool(self, order: list[int]) -> tuple[Tensor, Tensor]:
+        """Images of every task in this order, and their labels."""
+        goal, images = self.goal, self.preprocess
+        assert images is not None
+        if self.config.source == "synthetic":
+            return pools(self.net, order, goal.tasks, goal.pool, self.x)
+        labels = torch.tensor(order, device=self.x.device).repeat_interleave(goal.pool)
+        if self.config.source == "gan":
+            return images(draw_gan(self.gan, labels)), labels
+        rows = [(self.dataset.train_labels == one).nonzero()[:, 0] for one in order]
+        chosen = torch.cat([one[torch.randint(len(one), (goal.pool,), device=one.device)] for one in rows])
+        return images(self.dataset.train_images[chosen]), labels
+
+    def lesson(self, number: int, steps: int, batch: int) -> list[float]:
+        """The accuracy on the test images of all classes seen, after each task of one order."""
+        seed_all(mix(self.seed, "order", number))  # all sources are taught in the same orders
+        goal, unrolled = self.goal, self.unrolled
+        order = torch.randperm(len(self.dataset.classes))[: sum(goal.tasks)].tolist()
+        unrolled.learner.restart()  # type: ignore[operator]
+        images, labels = self.pool(order)
+        rows = picks(goal.tasks, goal.pool, batch, steps, images.device).split(steps)
+        state, found, seen = unrolled.start(), [], 0
+        for size, own in zip(goal.tasks, rows, strict=True):
+            state = unrolled.steps(state, images, labels, own, self.rates[0], self.rates[1], graph=False)
+            seen += size
+            known = torch.isin(self.y, torch.tensor(order[:seen], device=self.y.device))
+            answers = [unrolled.logits(state, part).argmax(1) for part in self.x[known].split(500)]
+            found.append(float((torch.cat(answers) == self.y[known]).double().mean()))
+        return found
+
+    def lessons(self, steps: int | None = None, batch: int | None = None) -> list[list[float]]:
+        """The same for every order."""
+        chosen = steps or self.goal.steps, batch or self.goal.batch
+        return [self.lesson(number, *chosen) for number in range(self.config.orders)]
+
+
+def _changed(config: Meta) -> dict[str, Any]:
+    """The options of the learner at the end."""
+    goal = _goal(config)
+    kind = "mlp" if goal.learner.endswith("mlp") else "cnn"
+    plain = {"kind": kind, "width": 64, "depth": 2, **goal.options}
+    other = {"kind": "cnn", "width": 16} if plain["kind"] == "mlp" else {"kind": "mlp", "width": 256}
+    changes: dict[str, dict[str, Any]] = {
+        "same": {},
+        "narrower": {"width": max(1, plain["width"] // 2)},
+        "wider": {"width": 2 * plain["width"]},
+        "deeper": {"depth": plain["depth"] + 1},
+        "other kind": other,
+    }
+    return plain | changes[config.tested]
+
+
+def _read(school: _School, readings: Readings) -> None:
+    config, goal = school.config, school.goal
+    _store_curves(readings, school.lessons())
+    final: dict[str, dict[int, float]] = {BY_STEPS: {}, BY_BATCH: {}}
+    if config.tested == "same":
+        final[BY_STEPS] = {steps: _last(school.lessons(steps=steps)) for steps in config.steps}
+        final[BY_BATCH] = {2 * batch: _last(school.lessons(batch=batch)) for batch in config.batches}
+        longest, largest = final[BY_STEPS][max(config.steps)], final[BY_BATCH][2 * max(config.batches)]
+        readings.add("longest_accuracy", longest)
+        readings.add("lost_by_steps", final[BY_STEPS].get(goal.steps, np.nan) - longest)
+        readings.add("largest_batch_accuracy", largest)
+        readings.arrays["samples"] = _samples(school)
+    for measure, values in final.items():
+        for setting, value in values.items():
+            readings.add(measure, value, step=setting)
+
+
+def _store_curves(readings: Readings, curves: list[list[float]]) -> None:
+    for task, value in enumerate(np.mean(curves, 0), 1):
+        readings.add(SEEN, value, step=task, n=len(curves))
+    last = [curve[-1] for curve in curves]
+    readings.add("final_accuracy", np.mean(last), n=len(curves))
+    readings.add("final_deviation", np.std(last), n=len(curves))
+    readings.add("first_accuracy", np.mean([curve[0] for curve in curves]), n=len(curves))
+
+
+def _last(curves: list[list[float]]) -> float:
+    return float(np.mean([curve[-1] for curve in curves]))
+
+
+def _samples(school: _School) -> Any:
+    """Images of each class [class, image, channel, side, side], each brought to the whole range of grey."""
+    seed_all(mix(school.seed, "samples"))
+    goal = school.goal
+    images, _ = school.pool(list(range(sum(goal.tasks))))
+    chosen = images.view(sum(goal.tasks), goal.pool, *images.shape[1:])[:, :SHOWN]
+    low, high = (torch.as_tensor(end(chosen, (-2, -1), True)) for end in (torch.amin, torch.amax))
+    return ((chosen - low) / (high - low).clamp(min=1e-6) * 255).round().to(torch.uint8).cpu().numpy()
+
+
+def over(measure: str, title: str, across: str, colour: str = "source", panel: str | None = None) -> Drawing:
+    """An accuracy over tasks, steps or batches, a colour per source."""
+
+    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+        curves: dict[Any, Any] = {}
+        for point, seeds in runs.items():
+            rows = [{row.step: row.value for row in one.rows if row.measure == measure} for one in seeds]
+            steps = sorted(set.intersection(*map(set, rows))) if rows else []  # type: ignore[type-var]
+            if steps:
+                curves[point] = {"": (np.array(steps), np.array([[one[step] for step in steps] for one in rows]))}
+        return draw_curves(curves, theme, colour=colour, panel=panel, across=across, up="accuracy on seen classes")
+
+    return Drawing(title, draw, (colour, *([panel] if panel else [])))
+
+
+def _draw_sheets(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    """Draw the images of the first seed at every point: a row per image, a column per class."""
+    sheets = {
+        str(point["source"]): seeds[0].arrays["samples"]
+        for point, seeds in runs.items()
+        if seeds and "samples" in seeds[0].arrays
+    }
+    if not sheets:
+        raise UnreadError("no images were drawn")
+    with style.use(theme):
+        drawing, grid = style.panels(len(sheets), across=3, wide=3.6, tall=2.9)
+        for axes, (title, images) in zip(grid, sheets.items(), strict=True):
+            classes, count, channels, side, _ = images.shape
+            whole = images.transpose(1, 3, 0, 4, 2).reshape(count * side, classes * side, channels)
+            axes.imshow(whole.squeeze(), cmap="gray" if channels == 1 else None)
+            axes.set(title=title, xticks=[], yticks=[], xlabel="class")
+            axes.set_xticks([side * (spot + 0.5) for spot in range(classes)], [str(spot) for spot in range(classes)])
+            axes.grid(False)
+        return drawing
+
+
+sheets = Drawing("Images that learners are trained on", _draw_sheets, ("source",))
