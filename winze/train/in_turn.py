@@ -173,7 +173,7 @@ def store_curves(readings: Readings, tests: Listed[str], histories: Listed[Histo
     for number, history in enumerate(histories):
         looks = [row for row in history.metrics if all(f"{name}: accuracy" in row for name in tests)]
         rows += [[done + row["step"], number + 1, *(row[f"{name}: accuracy"] for name in tests)] for row in looks]
-        done += int(history.metrics[-1]["step"]) if history.metrics else 0
+        done += history.steps
     readings.arrays[CURVES] = np.array(rows, dtype=np.float64).reshape(len(rows), 2 + len(tests))
 
 
