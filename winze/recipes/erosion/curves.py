@@ -16,9 +16,10 @@ from winze.data import PadCrop
 from winze.lab import Axis, Claim, Data, Question, Recipe, Scale
 from winze.lab.claims import at_least, at_most, several
 from winze.recipes.erosion import _settings as use
+from winze.recipes.erosion._gradcam import draw_saliency
 from winze.recipes.erosion._settings import after
 from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, erode
-from winze.report.experiment import over_setting
+from winze.report.experiment import Drawing, over_setting
 from winze.train import SGD, Constant, Epochs, Training
 
 # ten classes drawn once with seed 0, since the thesis does not name its ten
@@ -82,6 +83,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
+        Drawing("GradCAM before and after task 1", draw_saliency),
         use.curves(panel=("network", "first", "size")),
         over_setting(use.fall(), x="size", line="first", panel="network", up="fall of the original accuracy"),
     ),
