@@ -4,6 +4,8 @@ from winze.interrupt import guard_import
 
 guard_import()  # before what takes seconds to import
 
+from typing import TYPE_CHECKING, Any  # noqa: E402
+
 from winze import measure  # noqa: E402
 from winze.depth import Place  # noqa: E402
 from winze.observe import Scan, Watch, cka_between, compare, extractor, load, save, scan, truncate  # noqa: E402
@@ -23,6 +25,9 @@ from winze.shape import (  # noqa: E402
     junctions,
     rewire,
 )
+
+if TYPE_CHECKING:
+    from winze.train.in_turn import continual
 
 __version__ = "0.1.0"
 
@@ -44,6 +49,7 @@ __all__ = [
     "Watch",
     "cka_between",
     "compare",
+    "continual",
     "extractor",
     "junctions",
     "load",
@@ -53,3 +59,12 @@ __all__ = [
     "scan",
     "truncate",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what trains only where it is used: `import winze` needs no Fabric."""
+    if name == "continual":
+        from winze.train.in_turn import continual
+
+        return continual
+    raise AttributeError(f"module 'winze' has no attribute {name!r}")

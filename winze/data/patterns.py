@@ -63,6 +63,16 @@ class Squares(Augmentation):
         if not 0 <= self.ratio <= 1:
             raise DataError(f"Squares: a ratio lies in [0, 1], not {self.ratio}")
 
+    def check(self, shape: tuple[int, ...], classes: int) -> None:
+        """Raise unless squares of this kind fit images of a shape (channel, height, width) and code so many classes."""
+        if len(shape) != 3:
+            raise DataError(f"Squares are painted into images [channel, height, width], not into {list(shape)}")
+        if self.classes < classes:
+            raise DataError(f"Squares: {self.classes} codes for {classes} classes; give classes={classes}")
+        images = torch.zeros((1, *shape))
+        self._colours(images)
+        self._squares(images, torch.zeros(1, dtype=torch.int64))
+
     def draws(self, shape: tuple[int, ...]) -> int:
         return 1
 

@@ -1,29 +1,32 @@
 """Continual learning: a network trained on one task after the other, with a head per task.
 
 tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting, .average_accuracy, .backward_transfer
+
+The loop and the depth profiles are those of `winze.continual`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch import Tensor
 
-from winze.data import Batches, Task, split_classes
+from winze.data import Task, split_classes
 from winze.lab.bench import Bench
 from winze.lab.claims.claim import Quantity
 from winze.lab.layers import WITHOUT, Weights, countings, crossed, layer_of_each, weights_of
 from winze.lab.study import Prepared, Study, learn, prepare
-from winze.networks import Heads, give_heads
+from winze.measure import forgetting as lost
+from winze.networks import give_heads
 from winze.observe.places import find_spots
+from winze.observe.sequence import DepthProfiles
 from winze.readings import Array, Readings, ReadingsError
 from winze.train import History, Training, evaluate
-from winze.train.optimizers import shares
+from winze.train.in_turn import HeadedBatches, in_turn
 
 LEARNED, KEPT, FORGETTING, MATRIX = "learnt", "kept", "forgetting", "accuracy_matrix"
 
@@ -35,28 +38,13 @@ class Continual(Study):
     tasks: tuple[int, ...] = (5, 5)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class HeadedBatches(Batches):
-    """The test set of a task; while it is read, the task's own head is in use."""
-
-    heads: Heads
-    task: int
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        before = self.heads.task
-        self.heads.use(self.task)
-        try:
-            yield from super().__iter__()
-        finally:
-            self.heads.use(before)
-
-
 @dataclass
 class TaskSequence:
     """A network that is trained on one task after the other; tasks are counted from 1.
 
     `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `histories`: the metrics of each
-    phase.
+    phase. `matrix` is R[t, k], `start` the accuracies before the first task. `profiles`: what was read over depth after
+    each task, where that was asked for.
     """
 
     prepared: Prepared
@@ -64,6 +52,9 @@ class TaskSequence:
     tests: dict[str, HeadedBatches]
     after: list[Weights] = field(default_factory=list)
     histories: list[History] = field(default_factory=list)
+    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    start: Array = field(default_factory=lambda: np.zeros(0))
+    profiles: DepthProfiles | None = None
 
     @cached_property
     def layers(self) -> dict[str, int]:
@@ -97,26 +88,25 @@ class TaskSequence:
         for k, (name, test) in enumerate(self.tests.items(), start=1):
             readings.add(measure, self.accuracy(weights, k), data=name, split="test", n=test.samples, **where)
 
-    @cached_property
-    def matrix(self) -> Array:
-        """R[t, k]: the accuracy on task k after training on task t."""
-        numbers = range(1, len(self.tasks) + 1)
-        return np.array([[self.accuracy(weights, task) for task in numbers] for weights in self.after])
-
     @property
     def average_accuracy(self) -> float:
         """The mean accuracy on all tasks at the end: mean_k R[T, k]."""
-        return float(self.matrix[-1].mean())
+        return float(lost.average_accuracy(self.matrix)[-1])
 
     @property
     def forgetting(self) -> Array:
         """What is lost of each task from right after it to the end: R[k, k] - R[T, k]."""
-        return np.asarray(self.matrix.diagonal() - self.matrix[-1])
+        return lost.forgetting(self.matrix)
 
     @property
     def backward_transfer(self) -> float:
         """What the tasks before the last gained by those after them: mean over k < T of R[T, k] - R[k, k]."""
-        return -float(self.forgetting[:-1].mean())
+        return lost.backward_transfer(self.matrix)
+
+    @property
+    def forward_transfer(self) -> float:
+        """What a task gains from those before it: mean over k > 1 of R[k - 1, k] - b_k."""
+        return lost.forward_transfer(self.matrix, self.start)
 
     def store(self, readings: Readings) -> None:
         """Add the matrix, and per task the accuracy right after it, at the end, and the difference."""
@@ -125,15 +115,25 @@ class TaskSequence:
         for k, (name, test) in enumerate(self.tests.items()):
             for measure, values in columns.items():
                 readings.add(measure, float(values[k]), data=name, split="test", n=test.samples)
+        if self.profiles is not None:
+            readings.rows += self.profiles.readings.rows
+            readings.arrays |= self.profiles.readings.arrays
+            readings.declare(places=self.profiles.readings.conventions["places"])
 
 
 def tasks(
-    study: Study, bench: Bench, sizes: Sequence[int] = (5, 5), later: Training | None = None, shared: bool = True
+    study: Study,
+    bench: Bench,
+    sizes: Sequence[int] = (5, 5),
+    later: Training | None = None,
+    shared: bool = True,
+    profile: Sequence[str] = (),
 ) -> TaskSequence:
     """Train a network on tasks of so many classes each, one after the other; tasks after the first in `later`.
 
     Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
-    their statistics too. `shared`: runs with the same network, data, training and seed share the first task.
+    their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `profile`
+    are measures that are read over depth after each task, as the study's reading says, with CKA to the first.
     """
     prepared = prepare(study, bench)
     parts = split_classes(prepared.dataset, sizes)
@@ -142,14 +142,29 @@ def tasks(
     ready: Any = {"size": 1000, "preprocess": prepared.preprocess, "device": bench.device, "heads": heads}
     tests = {f"task {task.number + 1}": HeadedBatches(*task.test, **ready, task=task.number) for task in parts}
     sequence = TaskSequence(prepared, parts, tests)
-    for task in parts:
-        heads.use(task.number)
-        training = study.training if later is None or not task.number else later
-        _freeze_norms(prepared.net, training)
-        same = {"tasks": tuple(sizes)} if shared and not task.number else None
-        phase: Any = {"training": training, "data": task.train, "tests": tests, "shared": same}
-        sequence.histories.append(learn(prepared, bench, f"task-{task.number + 1}", **phase))
+    if profile and bench.writes:
+        read: Any = {
+            name: (HeadedBatches(*parts[test.task].train, **ready, task=test.task), test)
+            for name, test in tests.items()
+        }
+        reading = study.reading
+        places = "layers" if reading.places == "layers" else None
+        how: Any = {"probe": reading.probe, "pool": reading.pool, "progress": bench.progress}
+        sequence.profiles = DepthProfiles(read, places, tuple(profile), max_features=reading.max_features, **how)
+
+    def learned(number: int, training: Training) -> History:
+        same = {"tasks": tuple(sizes)} if shared and not number else None
+        phase: Any = {"training": training, "data": parts[number].train, "tests": tests, "shared": same}
+        return learn(prepared, bench, f"task-{number + 1}", **phase)
+
+    def after(number: int) -> None:
         sequence.after.append(weights_of(prepared.net))
+        if sequence.profiles is not None:
+            sequence.profiles.read(prepared.net, number + 1)
+
+    trainings = [study.training, *[study.training if later is None else later] * (len(parts) - 1)]
+    turns = in_turn(prepared.net.train(), heads, tests, trainings, learned, after)
+    sequence.matrix, sequence.start, sequence.histories = turns.matrix, turns.start, turns.histories
     notes = [note for task in parts for note in task.notes[-1:]]
     bench.readings.declare(network=study.network.name, data=study.data.name, notes=notes)
     return sequence
@@ -166,11 +181,3 @@ def over_chance(accuracy: Quantity, task: int = 1) -> Quantity:
         return accuracy(readings) * len(told[0].split(", "))
 
     return accuracy_over_chance
-
-
-def _freeze_norms(net: nn.Module, training: Training) -> None:
-    """Put batch norms whose parameters are frozen into eval mode; they are then trained in it."""
-    factors = shares(net.train(), training.optimizer)
-    for name, module in net.named_modules():
-        if isinstance(module, _BatchNorm) and factors.get(f"{name}.weight") == 0:
-            module.eval()

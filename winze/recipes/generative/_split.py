@@ -144,7 +144,7 @@ def train_tasks(config: Split, bench: Bench, count: int | None = None) -> Iterat
         trained.histories.append(learn(prepared, bench, f"task-{part.number + 1}", **phase))
         yield trained
     notes = [note for part in parts for note in part.notes[-1:]]
-    bench.readings.conventions.update(network=config.network.name, data=config.data.name, notes=notes)
+    bench.readings.declare(network=config.network.name, data=config.data.name, notes=notes)
 
 
 def sequence(config: Split, bench: Bench) -> None:

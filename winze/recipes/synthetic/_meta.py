@@ -101,7 +101,7 @@ def work(config: Meta, bench: Bench) -> None:
     prepared = prepare(config, bench)
     dataset, readings = prepared.dataset, bench.readings
     assert prepared.preprocess is not None
-    readings.conventions.update(network=config.network.name, data=config.data.name)
+    readings.declare(network=config.network.name, data=config.data.name)
     if config.source == "mlp":
         curves = train_mlp(dataset, prepared.preprocess, config.mlp, _goal(config).tasks, config.mlp_orders, bench)
         _store_curves(readings, curves)

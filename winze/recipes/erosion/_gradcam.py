@@ -1,0 +1,98 @@
+"""Where a network looks, by GradCAM (Selvaraju et al., 2017), computed by the package grad-cam."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from winze.data import Squares, with_squares
+from winze.lab import Prepared
+from winze.readings import Array, Readings
+from winze.report import style
+from winze.report.experiment import PointRuns, UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+SIDE = 4  # pixels that a feature map has at least, to say where the network looks
+
+
+def check_gradcam(net: nn.Module) -> None:
+    """Raise unless the package is installed and the network has convolutions."""
+    _package()
+    if not any(isinstance(module, nn.Conv2d) for module in net.modules()):
+        raise ValueError(f"gradcam: {type(net).__name__} has no convolutions, whose maps GradCAM weighs")
+
+
+def store_saliency(readings: Readings, before: nn.Module, prepared: Prepared, square: Squares, count: int) -> None:
+    """Add the maps of some test images with class-coded squares, and how much of each map lies on the square."""
+    images, labels = (part[:count] for part in prepared.dataset.test)
+    painted = with_squares(images, labels, square)
+    device = next(prepared.net.parameters()).device
+    assert prepared.preprocess is not None
+    x = prepared.preprocess(painted.to(device))
+    inside = (painted != images).any(1).numpy()
+    readings.arrays["gradcam/images"] = painted.numpy()
+    for name, net in (("before", before), ("after", prepared.net)):
+        maps = saliency(net, x, labels)
+        readings.arrays[f"gradcam/{name}"] = maps
+        share = [float(one[where].sum() / max(one.sum(), 1e-9)) for one, where in zip(maps, inside, strict=True)]
+        readings.add(f"gradcam on the square {name}", float(np.mean(share)), n=count)
+
+
+def saliency(net: nn.Module, x: Tensor, labels: Tensor) -> Array:
+    """GradCAM [sample, height, width] of each sample's own class, at the last convolution with a map to speak of."""
+    cam, target = _package()
+    net.eval()
+    with cam(model=net, target_layers=[_layer(net, x[:1])]) as computed, torch.enable_grad():
+        found: Array = computed(input_tensor=x, targets=[target(int(label)) for label in labels])
+    return found.astype(np.float32)
+
+
+def _layer(net: nn.Module, x: Tensor) -> nn.Module:
+    seen: list[tuple[nn.Module, int]] = []
+    hooks = [
+        module.register_forward_hook(lambda own, _, out: seen.append((own, min(out.shape[2:]))))
+        for module in net.modules()
+        if isinstance(module, nn.Conv2d)
+    ]
+    try:
+        with torch.no_grad():
+            net(x)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    large = [module for module, side in seen if side >= min(SIDE, max(side for _, side in seen))]
+    return large[-1]
+
+
+def _package() -> tuple[Any, Any]:
+    try:
+        from pytorch_grad_cam import GradCAM
+        from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
+    except ImportError as error:
+        raise ImportError("gradcam needs the package grad-cam: pip install 'winze[gradcam]'") from error
+    return GradCAM, ClassifierOutputTarget
+
+
+def draw_saliency(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    """Draw test images of the first run that has maps, and what the network looks at before and after task 1."""
+    found = next((one.arrays for seeds in runs.values() for one in seeds if "gradcam/after" in one.arrays), None)
+    if found is None:
+        raise UnreadError("no GradCAM was computed")
+    images, count = found["gradcam/images"], min(6, len(found["gradcam/images"]))
+    with style.use(theme):
+        drawing = style.figure(1.1 * count + 0.6, 3.6)
+        grid = drawing.subplots(3, count, squeeze=False)
+        for row, name in zip(grid, ("image", "before", "after"), strict=True):
+            for spot, axes in enumerate(row):
+                axes.imshow(images[spot].transpose(1, 2, 0).squeeze(), cmap="gray")
+                if name != "image":
+                    axes.imshow(found[f"gradcam/{name}"][spot], cmap="viridis", alpha=0.6, vmin=0, vmax=1)
+                axes.set_xticks([])
+                axes.set_yticks([])
+                axes.set_ylabel("" if spot else name)
+        return drawing

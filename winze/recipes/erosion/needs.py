@@ -1,0 +1,76 @@
+"""Beyond the thesis: what erosion needs, since a network with zero loss has no reason to move.
+
+    winze run erosion/needs --scale cpu    # an MLP on digits, 4 minutes on two cores
+    winze run erosion/needs --scale gpu    # VGG-19 on CIFAR-10, 5 points x 3 seeds
+
+Task 1 is trained without weight decay, without augmentation, at the learning rate with which task 0 ended, or without
+all three. All points of a seed share the network after task 0.
+"""
+
+from __future__ import annotations
+
+from winze.lab import Axis, Question, Recipe, Scale
+from winze.lab.claims import at_least, at_most, lower, several
+from winze.recipes.erosion import _settings as use
+from winze.recipes.erosion._settings import after
+from winze.recipes.erosion._work import CODED, erode
+from winze.report.experiment import over_setting
+
+WITHOUT = {
+    "no weight decay": {"decay": False},
+    "no augmentation": {"augmented": False},
+    "no restart": {"restart": False},
+    "none of them": {"decay": False, "augmented": False, "restart": False},
+}
+FULL = {"task_1": "as task 0"}
+
+recipe = Recipe(
+    "erosion/needs",
+    **use.ABOUT,
+    shows="which of weight decay, augmentation and a restarted learning rate erode features",
+    study=use.study,
+    axes={"network": Axis("", use.NETWORKS), "task_1": Axis("", {"as task 0": {}, **WITHOUT})},
+    scales={
+        "smoke": Scale({**use.smoke, **use.UNREAD}, use.MLP, departures=(use.SMOKE,)),
+        "cpu": Scale({**use.digits, **use.UNREAD}, use.MLP, seeds=5, departures=(use.ON_DIGITS,)),
+        "gpu": Scale(
+            {**use.gpu, **use.UNREAD},
+            {"network": ("vgg19",)},
+            seeds=3,
+            at=use.AT_GPU,
+            departures=(use.SHORTER,),
+        ),
+        "paper": Scale(use.UNREAD, use.LARGE, seeds=3),
+    },
+    work=erode,
+    questions=(
+        Question(
+            "does erosion need it: without it the original accuracy falls by 10 points less or more than that?",
+            several("without", {name: lower(use.fall(), {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
+            each="network",
+        ),
+        Question(
+            "is there erosion without all three (a fall of 5 points or more)?",
+            at_least(use.fall(), 0.05, at={"task_1": "none of them"}),
+            each="network",
+        ),
+        Question(
+            "is task 1 learned in every case (class-coded accuracy of 95 % or more)?",
+            several("training", {str(name): at_least(after(1, CODED), 0.95, at={"task_1": name}) for name in WITHOUT}),
+            each="network",
+        ),
+        Question(
+            "does the network keep its original accuracy within 2 points without all three?",
+            at_most(use.fall(), 0.02, at={"task_1": "none of them"}),
+            each="network",
+        ),
+    ),
+    figures=(
+        over_setting(
+            {"original": after(1), "class-coded squares": after(1, CODED)}, x="task_1", panel="network", up="accuracy"
+        ),
+    ),
+    departures=use.DEPARTURES,
+    measures=use.COURSE,
+    learned=use.LEARNED,
+)

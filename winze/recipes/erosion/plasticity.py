@@ -1,0 +1,62 @@
+"""Is learning slower after erosion: CIFAR-10, images with squares, CIFAR-10 again (thesis, figure 4.2.3).
+
+    winze run erosion/plasticity --scale cpu    # an MLP on digits, 4 minutes on two cores
+    winze run erosion/plasticity --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 4 points x 3 seeds
+
+Task 2 is task 0 again, of the same length: its learning curve is compared with that of task 0, which starts from
+scratch.
+"""
+
+from __future__ import annotations
+
+from winze.lab import Axis, Claim, Question, Recipe, Scale
+from winze.lab.claims import at_least, at_most
+from winze.recipes.erosion import _settings as use
+from winze.recipes.erosion._settings import after, mean_in
+from winze.recipes.erosion._work import erode
+from winze.report.experiment import over_setting
+
+slower = (mean_in[2] - mean_in[0]).named("mean accuracy during task 2 minus that during task 0")
+lower = (after(2) - after(0)).named("accuracy after task 2 minus that after task 0")
+each = ("network", "first")
+again = {"again": True, **use.UNREAD}
+
+recipe = Recipe(
+    "erosion/plasticity",
+    **use.ABOUT,
+    shows="a network whose features have eroded learns its first task again more slowly than from scratch",
+    study=use.study,
+    axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
+    scales={
+        "smoke": Scale({**use.smoke, **again}, {**use.MLP, "first": ("random",)}, departures=(use.SMOKE,)),
+        "cpu": Scale({**use.digits, **again}, use.MLP, seeds=5, departures=(use.ON_DIGITS,)),
+        "gpu": Scale({**use.gpu, **again}, use.LARGE, seeds=3, at=use.AT_GPU, departures=(use.SHORTER,)),
+        "paper": Scale(again, use.LARGE, seeds=3),
+    },
+    work=erode,
+    claims=(
+        Claim(
+            "relearning is slower than learning from scratch: the mean accuracy during task 2 is below that of task 0",
+            "fig. 4.2.3",
+            at_most(slower, 0.0),
+            each=each,
+            paper="climbs more slowly",
+            headline=True,
+        ),
+        Claim(
+            "the accuracy after task 2 is below that after task 0",
+            "fig. 4.2.3",
+            at_most(lower, 0.0),
+            each=each,
+            paper="ends lower",
+        ),
+    ),
+    questions=(Question("does task 2 end within 2 points of task 0 or above it?", at_least(lower, -0.02), each=each),),
+    figures=(
+        use.curves(panel=each),
+        over_setting({"task 0": mean_in[0], "task 2": mean_in[2]}, x="first", panel="network", up="mean accuracy"),
+    ),
+    departures=use.DEPARTURES,
+    measures=use.COURSE,
+    learned=use.LEARNED,
+)
