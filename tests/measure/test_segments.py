@@ -55,8 +55,8 @@ def test_rows_of_one_group_have_one_colour_and_groups_differ():
     colours = spectral_colours(FEATURES)
     assert colours.min() >= 0
     assert colours.max() <= 1
-    means = torch.stack([colours[GROUPS == group, :2].mean(0) for group in range(3)])
-    within = max(float((colours[GROUPS == group, :2] - means[group]).abs().mean()) for group in range(3))
+    means = torch.stack([colours[group == GROUPS, :2].mean(0) for group in range(3)])
+    within = max(float((colours[group == GROUPS, :2] - means[group]).abs().mean()) for group in range(3))
     assert torch.pdist(means).min() > 4 * within
     with pytest.raises(ValueError, match="at least 5 rows, not 3"):
         spectral_colours(FEATURES[:3])

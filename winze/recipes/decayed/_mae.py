@@ -138,7 +138,7 @@ smoke = digits | {
     "training.length": Epochs(2),
     "training.schedule.warmup": Epochs(1),
 }
-smoke |= {"watching.every": Epochs(1), "training.evaluate": Epochs(1)}
+smoke |= {"watching.every": Epochs(1), "training.evaluate": Epochs(1), "protocols": ()}
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
 
 

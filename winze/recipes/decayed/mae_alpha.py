@@ -40,6 +40,7 @@ recipe = Recipe(
     scales=scales(
         {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)},
         {"data": ("cifar10", "tinyimagenet100"), "alpha": (1.0, 0.8, 0.7, 0.6, 0.5)},
+        protocols=study.protocols,
     ),
     work=work,
     claims=(

@@ -9,6 +9,7 @@ patch size, mask ratio or bound on the norm of features; each is a value of the 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from winze.lab import Axis, Question, Recipe, higher
@@ -35,6 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gradient clip 1": {"training.clip": 1.0},
 }
 SMALL = ("base", "no zero-init", "mask 0.5", "norm clip 4")
+of_all = scales({"setting": SMALL}, protocols=study.protocols)
 DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
 
 recipe = Recipe(
@@ -48,7 +50,7 @@ recipe = Recipe(
         "setting": Axis("", SETTINGS),
         "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
     },
-    scales=scales({"setting": SMALL}),
+    scales=of_all | {"smoke": replace(of_all["smoke"], axes={"setting": SMALL[-1:]})},
     work=work,
     questions=(
         Question(
