@@ -3,8 +3,8 @@
 Images per second of masked autoencoders (winze/mae_32 and mae_64, B=1024; once with a residual stream of 16 bits) and
 of a U-ViT (winze/uvit_tiny, B=256) in bf16, with augmentation on the device; a bare compiled and captured loop over
 timm's blocks without rules, augmentation or data; the seconds of 10,000 images by 50 steps of DPM-Solver. Goals: the
-captured and compiled step of mae_32 at least 5 times the speed of the plain one, an epoch of 50,000 images below 0.6 s; that of
-mae_64 at most 1.05 times the bare one.
+captured and compiled step of mae_32 at least 5 times the speed of the plain one, an epoch of 50,000 images below 0.6 s;
+that of mae_64 at most 1.05 times the bare one.
 
     python benchmarks/generative.py [--steps 200] [--images 10000] [--only mae_64] [--out results]
 """

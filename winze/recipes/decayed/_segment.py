@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
+from winze.data import Preprocess
 from winze.data.segments import load_segments
 from winze.lab import Bench, Prepared
 from winze.measure.segments import IGNORED, clusters, matched_iou
@@ -38,7 +39,9 @@ def work(config: Segmented, bench: Bench) -> None:
     images, truth = _segments(config, prepared)
     known = truth[truth != IGNORED]
     classes = int(known.max()) + 1
-    found = predicted_segments(prepared, images, classes, bench.seed)
+    assert prepared.preprocess is not None
+    encoder = prepared.objective.view(prepared.net).eval()
+    found = predicted_segments(encoder, prepared.preprocess, images, classes, bench.seed)
     value = matched_iou(found, truth.long(), classes)
     bench.readings.add("segment_iou", value, split="test", n=len(images), note=value.note)
 
@@ -53,11 +56,9 @@ def _segments(config: Segmented, prepared: Prepared) -> tuple[Tensor, Tensor]:
 
 
 @torch.no_grad()
-def predicted_segments(prepared: Prepared, images: Tensor, classes: int, seed: int) -> Tensor:
+def predicted_segments(encoder: nn.Module, preprocess: Preprocess, images: Tensor, classes: int, seed: int) -> Tensor:
     """The cluster of every pixel [image, height, width]: that of its patch."""
-    device = next(prepared.net.parameters()).device
-    encoder, preprocess = prepared.objective.view(prepared.net).eval(), prepared.preprocess
-    assert preprocess is not None
+    device = next(encoder.parameters()).device
     tokens = torch.cat([encoder(preprocess(one.to(device)))[:, 1:].float().cpu() for one in images.split(250)])
     grid = int(tokens.shape[1] ** 0.5)
     own = clusters(tokens.flatten(0, 1), classes, seed).view(len(images), 1, grid, grid)

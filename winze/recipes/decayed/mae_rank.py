@@ -9,6 +9,8 @@ Pearson's r of the two over alpha_min at every reading.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from winze.lab import Axis, Claim, Question, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
 from winze.readings import Array
@@ -17,6 +19,8 @@ from winze.recipes.decayed._mae import DATA, DEPARTURES, MEAN, MEASURES, PAPER, 
 from winze.report.experiment import over_training
 from winze.train import Epochs
 
+assert study.watching is not None
+often = replace(study, watching=replace(study.watching, every=Epochs(10)), protocols=())
 RANK, PROBE = "rank_while_training", "probe_while_training"
 
 
@@ -31,12 +35,12 @@ recipe = Recipe(
     paper=f"{PAPER}, fig. 5",
     url=URL,
     shows="the effective rank falls with alpha_min, and goes with a higher probe accuracy",
-    study=study,
+    study=often,
     axes={"data": DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.7, 0.6, 0.5))},
     scales=scales(
         {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)},
         {"data": ("cifar10",)},
-        **{"watching.every": Epochs(2), "protocols": ()},
+        **{"watching.every": Epochs(2)},
     ),
     work=work,
     claims=(
