@@ -5,10 +5,11 @@ import math
 import pytest
 import timm
 import torch
+import torch.nn.functional as F
 
 import winze
 from winze.networks import NetworkError, build
-from winze.networks.models.mae import Encoder, MaskedAutoencoder, restored, sincos
+from winze.networks.models.mae import Encoder, Join, MaskedAutoencoder, patched, random_order, restored, sincos
 from winze.networks.models.uvit import AtTime, UViT, kept_signal
 
 IMAGES = torch.randn(3, 3, 8, 8)
@@ -63,6 +64,54 @@ def test_tokens_go_back_to_their_places():
     assert (whole[:, 0] == -1).all()
 
 
+def test_patches_lie_as_torch_unfolds_them():
+    assert torch.equal(patched(IMAGES, 4), F.unfold(IMAGES, 4, stride=4).transpose(1, 2))
+
+
+def test_an_order_and_its_inverse_undo_each_other():
+    order, back = random_order(5, 9, torch.device("cpu"))
+    assert torch.equal(order.gather(1, back), torch.arange(9).expand(5, 9))
+
+
+def test_gradients_of_restored_tokens_are_those_of_a_plain_gather():
+    order, back = random_order(3, 6, torch.device("cpu"))
+    tokens, mask = torch.randn(3, 3, 4, requires_grad=True), torch.randn(1, 1, 4, requires_grad=True)
+    plain = torch.cat([tokens[:, 1:], mask.expand(3, 4, -1)], 1).gather(1, back[:, :, None].expand(-1, -1, 4))
+    weights = torch.randn(3, 7, 4)
+    wanted = torch.autograd.grad((torch.cat([tokens[:, :1], plain], 1) * weights).sum(), (tokens, mask))
+    found = torch.autograd.grad((restored(tokens, mask, back, order) * weights).sum(), (tokens, mask))
+    assert all(map(torch.allclose, found, wanted))
+
+
+def test_a_join_is_two_layers_on_the_skip_beside_the_stream():
+    torch.manual_seed(0)
+    join, mask = Join(6, 4), torch.randn(1, 1, 6)
+    torch.nn.init.normal_(join.outer.weight)
+    order, back = random_order(2, 8, torch.device("cpu"))
+    skip, x = torch.randn(2, 3, 6), torch.randn(2, 9, 4)
+    wanted = join.outer(F.silu(join.inner(torch.cat([restored(skip, mask, back, order), x], 2))))
+    assert torch.allclose(join(skip, mask, x, back, order), wanted, atol=1e-6)
+
+
+def test_visible_patches_are_embedded_as_whole_images_are():
+    encoder, visible = small().encoder, torch.rand(3, 16).argsort(1)[:, :5]
+    wanted = encoder.embed(IMAGES).gather(1, visible[:, :, None].expand(-1, -1, 32))
+    assert torch.allclose(encoder.embed(IMAGES, visible), wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("half", "kind"), [(False, torch.float32), (True, torch.bfloat16)])
+def test_the_stream_of_the_encoder_has_the_precision_that_was_asked_for(half, kind):
+    with torch.autocast("cpu", torch.bfloat16):
+        assert small(half_stream=half).encoder(IMAGES).dtype == kind
+
+
+def test_a_clip_of_the_norm_bounds_every_token_after_every_block():
+    net = small(norm_clip=0.5, zero_init=False)
+    sizes = [one.detach().square().mean(2).sqrt() for one in net.encoder.outputs(net.encoder.embed(IMAGES))]
+    assert max(float(one.max()) for one in sizes) == pytest.approx(0.5, rel=1e-4)
+    assert torch.equal(small(norm_clip=1e9).encoder(IMAGES), small().encoder(IMAGES)), "a wide bound changes nothing"
+
+
 def test_a_decayed_encoder_starts_as_the_product_of_its_factors():
     net = winze.rewire(small(), winze.DecayedIdentity(0.6), where="encoder.*", example=IMAGES)
     factors = torch.linspace(1, 0.6, 12, dtype=torch.float64)
@@ -83,7 +132,7 @@ def test_without_latents_the_decoder_hears_of_the_image_through_the_skips_alone(
     torch.manual_seed(1)
     net = small(zero_init=False)
     torch.nn.init.normal_(net.decoder.pixels.weight)
-    outputs = net.encoder.outputs(net.encoder.embed(IMAGES), torch.arange(4).expand(3, 4))
+    outputs = net.encoder.outputs(net.encoder.embed(IMAGES, torch.arange(4).expand(3, 4)))
     back = torch.arange(16).expand(3, 16)
     silent = net.decoder([torch.zeros_like(one) for one in outputs], back)
     assert torch.equal(net.decoder(outputs, back), silent), "the joins start at zero"
@@ -164,6 +213,8 @@ def test_a_uvit_at_a_time_is_read_the_same_twice():
         ({"skips": False}, "sees nothing"),
         ({"decoder_input": "image"}, "decoder_input is 'pos' or 'latent'"),
         ({"width": 30}, "multiple of 4"),
+        ({"mask": 0.0}, "mask ratio lies between 0 and 1"),
+        ({"norm_clip": 0.0}, "a positive number"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(options, said):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,7 @@ from winze.lab import Bench, Prepared, Study, learn, prepare, read, store_curve
 from winze.lab.claims.quantities import Number
 from winze.measure import frechet_distance
 from winze.networks import build
+from winze.networks.inception import MissingWeightsError, inception
 from winze.networks.models.uvit import AtTime
 from winze.networks.sampling import draw
 from winze.readings import Readings, ReadingsError
@@ -33,13 +35,15 @@ class Diffusion(Study):
     """A diffusion model, the times at which it is read, and how its images are drawn and judged.
 
     `features`: one of winze's trained networks, whose last hidden layer gives the features of the Fréchet distance;
-    without one they are the pixels. It is no FID, whose features are Inception's.
+    without one they are the pixels. It is no FID, whose features are Inception's: `fid` is read besides where these
+    weights are on this machine. Class-conditional models draw a second time with `guidance`.
     """
 
     times: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
     images: int = 5000
     steps: int = 50
     features: str = "winze/vgg19x0.25"
+    guidance: float = 0.4
 
 
 def work(config: Diffusion, bench: Bench) -> None:
@@ -51,22 +55,28 @@ def work(config: Diffusion, bench: Bench) -> None:
         return
     for t in config.times:
         read(prepared, bench, view=AtTime(prepared.net, t), tag=f"at t = {t:g}" if t != config.times[0] else "")
-    drawn = _drawn(config, prepared, bench)
-    mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in _scale(prepared))
-    images = ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
-    bench.readings.arrays["images"] = images[:SHOWN].cpu().numpy()
-    real = prepared.dataset.train_images[: config.images].to(images.device)
-    features = _features(config)
-    distance = frechet_distance(*(features(one.float() / 255) for one in (images, real)))
-    bench.readings.add("frechet", float(distance), data=config.data.name, n=config.images, note=distance.note)
+    real = prepared.dataset.train_images[: config.images]
+    for tag, guidance in {"": 0.0, "_guided": config.guidance}.items():
+        if guidance and not getattr(prepared.net, "labels", 0):
+            continue
+        images = _drawn(config, prepared, bench, guidance)
+        bench.readings.arrays[f"images{tag}"] = images[:SHOWN].cpu().numpy()
+        for measure, name, features in _judges(config):
+            distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
+            note = "; ".join(filter(None, (f"in {name}", distance.note)))
+            told = {"data": config.data.name, "n": config.images, "note": note}
+            bench.readings.add(f"{measure}{tag}", float(distance), **told)
 
 
-def _drawn(config: Diffusion, prepared: Prepared, bench: Bench) -> Tensor:
+def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float) -> Tensor:
+    """Images as bytes; with labels, of all classes in turn."""
     labels = None
     if getattr(prepared.net, "labels", 0):
         labels = torch.arange(config.images) % len(prepared.dataset.classes)
     shape = (config.images, *prepared.dataset.shape)
-    return draw(prepared.net, shape, steps=config.steps, labels=labels, seed=bench.seed)
+    drawn = draw(prepared.net, shape, steps=config.steps, labels=labels, guidance=guidance, seed=bench.seed)
+    mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in _scale(prepared))
+    return ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
 
 
 def _scale(prepared: Prepared) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -74,9 +84,15 @@ def _scale(prepared: Prepared) -> tuple[tuple[float, ...], tuple[float, ...]]:
     return prepared.preprocess.mean, prepared.preprocess.std
 
 
-def _features(config: Diffusion) -> nn.Module:
-    """Images on the scale 0-1 to features [sample, feature]."""
-    return _Hidden(build(config.features, pretrained=True)) if config.features else nn.Flatten()
+def _judges(config: Diffusion) -> Iterator[tuple[str, str, nn.Module]]:
+    """What images are compared in: the name of the reading, of the features, and images (0-1) to features."""
+    own = _Hidden(build(config.features, pretrained=True)) if config.features else nn.Flatten()
+    yield "frechet", f"features of {config.features}" if config.features else "pixels", own
+    try:
+        judge = inception()
+    except MissingWeightsError:
+        return
+    yield "fid", f"features of {judge.name}", judge
 
 
 class _Hidden(nn.Module):

@@ -1,7 +1,7 @@
 """A masked autoencoder whose encoder's shortcuts fade with depth (Zhang et al., 2024, arXiv 2404.10947, table 2).
 
     winze run decayed/mae_alpha --scale cpu             # digits, 3 points x 3 seeds, minutes on one core
-    winze run decayed/mae_alpha --scale gpu --jobs 7    # CIFAR-10, 6 points x 3 seeds, 400 epochs on an H200
+    winze run decayed/mae_alpha --scale gpu --jobs 7    # CIFAR-10 and Tiny-ImageNet, 400 epochs on an H200
 
 Linear-probe accuracy of the class token against alpha_min, the weight of the last shortcut in the encoder. The paper
 trains for 800 epochs; below about 100 decayed encoders are behind, since their deep blocks start almost without input.
@@ -11,10 +11,12 @@ from __future__ import annotations
 
 from winze.lab import Axis, Claim, Question, Recipe, higher, lower, rises
 from winze.recipes.decayed._mae import (
+    DATA,
     DEPARTURES,
     MEASURES,
     PAPER,
     URL,
+    linear,
     mean_probe,
     mean_rank,
     probe,
@@ -34,38 +36,59 @@ recipe = Recipe(
     url=URL,
     shows="decayed shortcuts in the encoder raise the linear-probe accuracy of a masked autoencoder",
     study=study,
-    axes={"alpha": Axis("network.rule.alpha_min", (1.0, 0.9, 0.8, 0.7, 0.6, 0.5))},
-    scales=scales({"alpha": (1.0, 0.8, 0.6)}),
+    axes={"data": DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.9, 0.8, 0.7, 0.6, 0.5))},
+    scales=scales(
+        {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)},
+        {"data": ("cifar10", "tinyimagenet100"), "alpha": (1.0, 0.8, 0.7, 0.6, 0.5)},
+        protocols=study.protocols,
+    ),
     work=work,
     claims=(
         Claim(
             "alpha_min = 0.6 raises linear-probe accuracy over plain shortcuts",
             "table 2, 76.5 to 83.6",
             higher(probe, DECAYED, than=PLAIN),
+            each="data",
             paper="+7.1 points",
             headline=True,
         ),
-        Claim("a smaller alpha_min lowers the effective rank of the class token", "fig. 5a", rises(rank, over="alpha")),
+        Claim(
+            "a smaller alpha_min lowers the effective rank of the class token",
+            "fig. 5a",
+            rises(rank, over="alpha"),
+            each="data",
+        ),
     ),
     questions=(
         Question(
-            "does alpha_min = 0.6 raise the probe accuracy of the mean token?", higher(mean_probe, DECAYED, than=PLAIN)
+            "does alpha_min = 0.6 raise the probe accuracy of the mean token?",
+            higher(mean_probe, DECAYED, than=PLAIN),
+            each="data",
         ),
         Question(
-            "does alpha_min = 0.6 lower the effective rank of the mean token?", lower(mean_rank, DECAYED, than=PLAIN)
+            "does alpha_min = 0.6 raise linear-probe accuracy by the ImageNet-100 protocol?",
+            higher(linear, DECAYED, than=PLAIN),
+            each="data",
+        ),
+        Question(
+            "does alpha_min = 0.6 lower the effective rank of the mean token?",
+            lower(mean_rank, DECAYED, than=PLAIN),
+            each="data",
         ),
         Question(
             "does alpha_min = 0.7 raise linear-probe accuracy?",
             higher(probe, {"alpha": 0.7}, than=PLAIN),
+            each="data",
             scales=("gpu", "paper"),
         ),
     ),
     figures=(
-        over_setting(probe, x="alpha"),
-        over_training("probe_while_training", colour="alpha"),
-        over_training("rank_while_training", colour="alpha"),
-        over_depth("probe", colour="alpha"),
-        over_depth("effective_rank", colour="alpha"),
+        over_setting({"class token": probe, "mean token": mean_probe}, x="alpha", panel="data"),
+        over_setting(linear, x="alpha", panel="data"),
+        over_training("probe_while_training", colour="alpha", panel="data"),
+        over_training("rank_while_training", colour="alpha", panel="data"),
+        over_depth("probe", colour="alpha", panel="data"),
+        over_depth("effective_rank", colour="alpha", panel="data"),
     ),
     departures=DEPARTURES,
     measures=MEASURES,

@@ -10,7 +10,7 @@ tokens, as in the original masked autoencoder.
 from __future__ import annotations
 
 from winze.lab import Axis, Claim, Question, Recipe, higher
-from winze.recipes.decayed._mae import DEPARTURES, MEASURES, PAPER, URL, mean_probe, probe, scales, study, work
+from winze.recipes.decayed._mae import DATA, DEPARTURES, MEASURES, PAPER, URL, mean_probe, probe, scales, study, work
 from winze.report.experiment import over_depth, over_training
 
 WITH, WITHOUT = {"skips": "with"}, {"skips": "without"}
@@ -23,18 +23,20 @@ recipe = Recipe(
     shows="long skips from encoder to decoder are what lets decayed shortcuts help",
     study=study,
     axes={
+        "data": DATA,
         "skips": Axis(
             "", {"with": {}, "without": {"network.options.skips": False, "network.options.decoder_input": "latent"}}
         ),
         "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
     },
-    scales=scales(),
+    scales=scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}),
     work=work,
     claims=(
         Claim(
             "with alpha_min = 0.6, long skips raise linear-probe accuracy",
             "table 3a, 61.5 to 83.6",
             higher(probe, WITH, than=WITHOUT),
+            each="data",
             at={"alpha": 0.6},
             paper="+22.1 points",
             headline=True,
@@ -44,17 +46,18 @@ recipe = Recipe(
         Question(
             "do long skips raise the probe accuracy of a plain encoder?",
             higher(probe, WITH, than=WITHOUT),
+            each="data",
             at={"alpha": 1.0},
         ),
         Question(
             "do long skips raise the probe accuracy of the mean token?",
             higher(mean_probe, WITH, than=WITHOUT),
-            each="alpha",
+            each=("data", "alpha"),
         ),
     ),
     figures=(
-        over_depth("probe", colour="alpha", panel="skips"),
-        over_training("probe_while_training", colour="alpha", panel="skips"),
+        over_depth("probe", colour="alpha", panel=("data", "skips")),
+        over_training("probe_while_training", colour="alpha", panel=("data", "skips")),
     ),
     departures=DEPARTURES,
     measures=MEASURES,

@@ -1,0 +1,108 @@
+"""Rules, correlation and segments of the generative recipes, without training."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import winze
+from winze.data import MissingDataError, Preprocess
+from winze.data.segments import load_segments
+from winze.lab import Bench, recipe
+from winze.measure.segments import matched_iou
+from winze.networks.models.mae import MaskedAutoencoder
+from winze.readings import Point, Readings
+from winze.recipes.decayed._correlation import CorrelatesNegatively, correlations
+from winze.recipes.decayed._mae import OneKind, PerBlock
+from winze.recipes.decayed._segment import Segmented, predicted_segments, work
+
+IMAGES = torch.randn(2, 3, 8, 8)
+
+
+def net():
+    torch.manual_seed(0)
+    return MaskedAutoencoder(4, 32, side=8, patch=2, decoder_depth=2, decoder_width=32)
+
+
+def weights(rule):
+    wired = winze.rewire(net(), rule, where="encoder.*", example=IMAGES)
+    found = [one for one in winze.junctions(wired, IMAGES) if one.place.name.startswith("encoder")]
+    return [one.rule.weight(one.place.__class__(spot, 8, one.place.name)) for spot, one in enumerate(found)]
+
+
+def test_one_kind_alone_keeps_the_factors_of_its_own_places():
+    whole = np.linspace(1, 0.6, 8)
+    attention = np.where(np.arange(8) % 2 == 0, whole, 1)
+    mlp = np.where(np.arange(8) % 2 == 1, whole, 1)
+    assert np.allclose(weights(OneKind(0.6, "attn")), attention)
+    assert np.allclose(weights(OneKind(0.6, "mlp")), mlp)
+
+
+def test_both_branches_of_a_block_share_a_factor():
+    assert np.allclose(weights(PerBlock(0.6)), np.repeat(np.linspace(1, 0.6, 4), 2))
+
+
+def test_every_arm_of_the_tables_builds_and_runs():
+    made = recipe("decayed/mae_rules")
+    for point in made.grid("smoke").points:
+        rule = made.config("smoke", point).network.rule
+        assert torch.isfinite(winze.rewire(net(), rule, where="encoder.*", example=IMAGES)(IMAGES)[0]).all()
+
+
+def run(ranks, probes):
+    readings = Readings()
+    for step, (rank, probe) in enumerate(zip(ranks, probes, strict=True), 1):
+        readings.add("rank", rank, step=step)
+        readings.add("probe", probe, step=step)
+    return readings
+
+
+def test_the_correlation_at_each_step_is_that_of_numpy():
+    generator = np.random.default_rng(0)
+    ranks, probes = generator.normal(size=(2, 5, 3))
+    steps, found = correlations([run(*pair) for pair in zip(ranks, probes, strict=True)], "rank", "probe")
+    assert steps.tolist() == [1, 2, 3]
+    assert np.allclose(found, [np.corrcoef(ranks[:, step], probes[:, step])[0, 1] for step in range(3)])
+
+
+@pytest.mark.parametrize(("sign", "word"), [(-1, "supported"), (1, "contradicted")])
+def test_a_correlation_is_judged_by_its_sign(sign, word):
+    points = [Point({"alpha": alpha}) for alpha in (1.0, 0.8, 0.6)]
+    grid = SimpleNamespace(
+        points=points, labels=lambda axis, cell: (1.0, 0.8, 0.6), complete=lambda cell: Point(dict(cell))
+    )
+    generator = np.random.default_rng(0)
+    runs = {
+        point: {
+            seed: run([point["alpha"]] * 2, sign * point["alpha"] + 0.05 * generator.normal(size=2))
+            for seed in (0, 1, 2)
+        }
+        for point in points
+    }
+    check = CorrelatesNegatively("rank", "probe", over="alpha")
+    assert check.judge(Point({}), (), grid, runs, {}).word == word
+
+
+def test_an_encoder_that_sees_brightness_segments_a_folder_of_bright_and_dark_halves(tmp_path):
+    for part in ("images", "masks"):
+        (tmp_path / part).mkdir()
+    for number in range(6):
+        mask = np.zeros((8, 8), np.uint8)
+        mask[:, : 2 + 2 * (number % 3)] = 1
+        Image.fromarray(np.repeat(200 * mask[:, :, None], 3, 2)).save(tmp_path / "images" / f"{number}.png")
+        Image.fromarray(mask).save(tmp_path / "masks" / f"{number}.png")
+    images, truth = load_segments(str(tmp_path), 8)
+    made = net()  # whose encoder starts as the identity on embedded patches
+    made.encoder.positions.zero_()
+    preprocess = Preprocess(None, (0.4, 0.4, 0.4), (0.4, 0.4, 0.4))
+    found = predicted_segments(made.encoder.eval(), preprocess, images, 2, seed=0)
+    assert matched_iou(found, truth.long(), 2) == 1
+
+
+def test_a_missing_folder_of_masks_is_named_before_training(tmp_path):
+    config = recipe("decayed/mae_segment").config("gpu", Point({"alpha": 0.7}))
+    assert isinstance(config, Segmented)
+    with pytest.raises(MissingDataError, match="no folder of images with masks: looked for coco/images"):
+        work(config, Bench(tmp_path))

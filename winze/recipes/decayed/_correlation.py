@@ -1,0 +1,87 @@
+"""Pearson's r of two numbers over the values of an axis, at every reading during training."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from winze.lab.claims.claim import Grid, Quantities, Runs
+from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
+from winze.readings import Point, Readings
+from winze.report import facts
+from winze.report.experiment import Drawing, UnreadError
+from winze.report.experiment.drawing import PointRuns, draw_curves
+from winze.report.names import label
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+@dataclass(frozen=True)
+class CorrelatesNegatively:
+    """r < 0: Pearson's r of two measures over the values of an axis, averaged over all readings during training."""
+
+    one: str
+    other: str
+    over: str
+    quantity: None = None
+    claimed: None = None
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return (self.over,)
+
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+        labels = grid.labels(self.over, cell)
+        return tuple(grid.complete(cell | {self.over: label}) for label in labels) if len(labels) > 2 else ()
+
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+        own = {point: runs[point] for point in self.points(cell, grid)}
+        shared = sorted(set.intersection(*(set(seeds) for seeds in own.values())))
+        found = [correlations([seeds[seed] for seeds in own.values()], self.one, self.other) for seed in shared]
+        per_seed = [float(np.nanmean(values)) for _, values in found if np.isfinite(values).any()]
+        if not per_seed:
+            return Verdict(NOT_RUN, f"{self.one} and {self.other} were not read together during training")
+        interval = student(per_seed)
+        word = Region(high=0.0, open=True).word(interval) if len(per_seed) >= LEAST else INCONCLUSIVE
+        seeds = f"{len(per_seed)} seed{'s' if len(per_seed) > 1 else ''}"
+        said = f"mean r over training of {label(self.one)} and {label(self.other)}: {interval} ({seeds})"
+        return Verdict(word, said, interval.estimate, interval.low, interval.high, interval.n, interval.effect)
+
+
+def correlations(runs: Sequence[Readings], one: str, other: str) -> tuple[np.ndarray, np.ndarray]:
+    """The steps that all runs have, and Pearson's r over the runs at each; NaN where one number does not vary."""
+    pairs = [[_curve(readings, measure) for measure in (one, other)] for readings in runs]
+    steps = sorted(set.intersection(*(set(curve) for pair in pairs for curve in pair)))
+    values = np.array([[[curve[step] for step in steps] for curve in pair] for pair in pairs])  # run, measure, step
+    with np.errstate(invalid="ignore", divide="ignore"):
+        centred = values - values.mean(0) if len(steps) else np.zeros((len(runs), 2, 0))
+        shared = (centred[:, 0] * centred[:, 1]).sum(0)
+        return np.array(steps), shared / np.sqrt((centred**2).sum(0).prod(0))
+
+
+def _curve(readings: Readings, measure: str) -> Mapping[int, float]:
+    rows = [row for row in readings.rows if row.measure == measure and row.index is None and row.step]
+    return {row.step: row.value for row in rows if row.step is not None}
+
+
+def over_training_r(one: str, other: str, over: str, panel: str) -> Drawing:
+    """Pearson's r over the values of an axis at every reading: the mean over seeds, and their span."""
+
+    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+        curves = {}
+        for name in dict.fromkeys(point[panel] for point in runs):
+            inside = [seeds for point, seeds in runs.items() if point[panel] == name and seeds]
+            count = min(map(len, inside), default=0)
+            found = [correlations([seeds[spot] for seeds in inside], one, other) for spot in range(count)]
+            if len(inside) > 2 and found and len(found[0][0]):
+                length = facts.whole(inside[0][0], "epoch_steps")
+                curves[Point({panel: name})] = {"": (found[0][0] / length, np.array([r for _, r in found]))}
+        if not curves:
+            raise UnreadError("no correlation: fewer than three values of the axis were read")
+        return draw_curves(curves, theme, colour=None, panel=panel, across="epoch", up="Pearson's r")
+
+    return Drawing(f"Pearson's r of {label(one)} and {label(other)}", draw, (over, panel))

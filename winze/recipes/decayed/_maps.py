@@ -1,0 +1,138 @@
+"""Figures of masked autoencoders: class tokens in the plane, patch tokens in colour, reconstructions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from winze.data import Preprocess
+from winze.lab import Bench, Prepared
+from winze.measure.segments import spectral_colours
+from winze.observe.embedding import embed_places
+from winze.recipes.decayed._mae import Masked, trained
+from winze.report import style
+from winze.report.experiment import Drawing, UnreadError
+from winze.train.protocols import features_of
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+    from winze.readings import Array
+    from winze.report.experiment.drawing import PointRuns
+
+POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, images with reconstructions
+
+
+def work(config: Masked, bench: Bench) -> None:
+    """Train one masked autoencoder, and store what the figures show of its first test images."""
+    prepared = trained(config, bench)
+    if not bench.writes:
+        return
+    net: Any = prepared.net.eval()
+    images, labels = prepared.dataset.test
+    few = labels < 10
+    tokens = features_of(net.encoder, images[few][:POINTS], preprocess=prepared.preprocess).cpu()
+    kept = labels[few][:POINTS]
+    bench.readings.add("silhouette", _silhouette(tokens, kept), data=config.data.name, split="test", n=len(tokens))
+    arrays = bench.readings.arrays
+    arrays["plane"], arrays["plane_labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
+    arrays["map_images"] = images[:MAPS].numpy()
+    arrays["maps"] = _maps(net, _inputs(prepared, images[:MAPS]))
+    arrays["reconstructions"] = _reconstructed(net, prepared, images[:SHOWN], bench.seed)
+
+
+def _silhouette(tokens: Tensor, labels: Tensor) -> float:
+    """How far classes lie apart: the mean silhouette of all samples, from -1 to 1."""
+    from sklearn.metrics import silhouette_score
+
+    return float(silhouette_score(tokens.numpy(), labels.numpy()))
+
+
+@torch.no_grad()
+def _maps(net: Any, inputs: Tensor) -> Array:
+    """The colours [image, row, column, 3] of patches as bytes, from one decomposition of all images."""
+    tokens = net.encoder(inputs)[:, 1:]
+    grid = int(tokens.shape[1] ** 0.5)
+    colours = spectral_colours(tokens.flatten(0, 1).float().cpu())
+    return (255 * colours.view(len(tokens), grid, grid, 3)).round().byte().numpy()
+
+
+@torch.no_grad()
+def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> Array:
+    """Images, what is visible of them, and hidden patches as predicted, as bytes [image, 3, channel, height, width]."""
+    inputs = _inputs(prepared, images)
+    with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
+        torch.manual_seed(seed)
+        predicted, mask = net(inputs)
+    own = net.patches(inputs)
+    hidden = mask[:, :, None].bool()
+    visible = own.masked_fill(hidden, 0.0)
+    whole = torch.where(hidden, predicted.float(), own)
+    preprocess = prepared.preprocess
+    assert isinstance(preprocess, Preprocess)
+    mean, std = (inputs.new_tensor(one).view(1, -1, 1, 1) for one in (preprocess.mean, preprocess.std))
+    shown = [net.images(one) * std + mean for one in (own, visible, whole)]
+    return (255 * torch.stack(shown, 1).clamp(0, 1)).round().byte().cpu().numpy()
+
+
+def _inputs(prepared: Prepared, images: Tensor) -> Tensor:
+    device = next(prepared.net.parameters()).device
+    assert prepared.preprocess is not None
+    return prepared.preprocess(images.to(device))
+
+
+def _arrays(runs: PointRuns, name: str) -> dict[str, Any]:
+    found = {str(point): seeds[0].arrays for point, seeds in runs.items() if seeds and name in seeds[0].arrays}
+    if not found:
+        raise UnreadError(f"no {name} were stored")
+    return found
+
+
+def _draw_plane(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    with style.use(theme) as colours:
+        found = _arrays(runs, "plane")
+        drawing, axes = style.panels(len(found))
+        for one, (title, arrays) in zip(axes, found.items(), strict=True):
+            for label in np.unique(arrays["plane_labels"]):
+                mine = arrays["plane"][arrays["plane_labels"] == label]
+                colour = colours.scans[label % len(colours.scans)]
+                marker = style.MARKERS[label // len(colours.scans) % len(style.MARKERS)]
+                one.scatter(mine[:, 0], mine[:, 1], s=7, color=colour, marker=marker, lw=0, label=str(label))
+            one.set(title=title, xticks=[], yticks=[])
+        style.legend(drawing, columns=10)
+        return drawing
+
+
+def _rows(arrays: Any, name: str) -> Iterator[Array]:
+    """Rows of images [height, width, channel] that stand below each other."""
+    if name == "maps":
+        yield np.concatenate(list(arrays["map_images"][:8].transpose(0, 2, 3, 1)), 1)
+        scale = arrays["map_images"].shape[2] // arrays["maps"].shape[1]
+        yield np.concatenate([one.repeat(scale, 0).repeat(scale, 1) for one in arrays["maps"][:8]], 1)
+    else:
+        for kind in range(3):
+            yield np.concatenate(list(arrays[name][:, kind].transpose(0, 2, 3, 1)), 1)
+
+
+def _sheet(name: str, title: str) -> Drawing:
+    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+        with style.use(theme):
+            found = _arrays(runs, name)
+            drawing, axes = style.panels(len(found))
+            for one, (heading, arrays) in zip(axes, found.items(), strict=True):
+                rows = [row.repeat(3, 2) if row.shape[2] == 1 else row for row in _rows(arrays, name)]
+                one.imshow(np.concatenate(rows, 0), interpolation="nearest")
+                one.set(title=heading, xticks=[], yticks=[])
+                one.grid(False)
+            return drawing
+
+    return Drawing(title, draw)
+
+
+plane = Drawing("Class tokens of ten classes (t-SNE)", _draw_plane)
+maps = _sheet("maps", "Images and their patch tokens in colour")
+reconstructions = _sheet("reconstructions", "Images, visible patches, reconstructions")

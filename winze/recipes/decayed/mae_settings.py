@@ -1,0 +1,79 @@
+"""What the gain of decayed shortcuts depends on in a masked autoencoder: one setting changed at a time.
+
+    winze run decayed/mae_settings --scale cpu             # digits, 2 x 4 points x 3 seeds, minutes on one core
+    winze run decayed/mae_settings --scale gpu --jobs 7    # CIFAR-10, 2 x 16 points x 3 seeds, 400 epochs on an H200
+
+A claim of table 2 (decayed/mae_alpha) that fails at this size may hold at another learning rate, warm-up, start, width,
+patch size, mask ratio or bound on the norm of features; each is a value of the axis `setting`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from winze.lab import Axis, Question, Recipe, higher
+from winze.recipes.decayed._mae import DEPARTURES, MEASURES, PAPER, URL, linear, mean_probe, probe, scales, study, work
+from winze.report.experiment import over_setting, over_training
+from winze.train import Epochs
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "learning rate 1e-4": {"training.optimizer.lr": 1e-4},
+    "learning rate 3e-4": {"training.optimizer.lr": 3e-4},
+    "learning rate 1.5e-3": {"training.optimizer.lr": 1.5e-3},
+    "no warm-up": {"training.schedule.warmup": Epochs(0)},
+    "warm-up 80": {"training.schedule.warmup": Epochs(80)},
+    "no zero-init": {"network.options.zero_init": False},
+    "width 128": {"network.options.width": 128},
+    "width 384": {"network.options.width": 384},
+    "patch 2": {"network.options.patch": 2},
+    "patch 8": {"network.options.patch": 8},
+    "mask 0.5": {"network.options.mask": 0.5},
+    "mask 0.85": {"network.options.mask": 0.85},
+    "norm clip 1": {"network.options.norm_clip": 1.0},
+    "norm clip 4": {"network.options.norm_clip": 4.0},
+    "gradient clip 1": {"training.clip": 1.0},
+}
+SMALL = ("base", "no zero-init", "mask 0.5", "norm clip 4")
+of_all = scales({"setting": SMALL}, protocols=study.protocols)
+DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
+
+recipe = Recipe(
+    "decayed/mae_settings",
+    system="S2",
+    paper=f"{PAPER}, table 2",
+    url=URL,
+    shows="which settings the gain of decayed shortcuts depends on",
+    study=study,
+    axes={
+        "setting": Axis("", SETTINGS),
+        "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
+    },
+    scales=of_all | {"smoke": replace(of_all["smoke"], axes={"setting": SMALL[-1:]})},
+    work=work,
+    questions=(
+        Question(
+            "does alpha_min = 0.6 raise the probe accuracy of the class token?",
+            higher(probe, DECAYED, than=PLAIN),
+            each="setting",
+        ),
+        Question(
+            "does alpha_min = 0.6 raise the probe accuracy of the mean token?",
+            higher(mean_probe, DECAYED, than=PLAIN),
+            each="setting",
+        ),
+        Question(
+            "does alpha_min = 0.6 raise linear-probe accuracy by the ImageNet-100 protocol?",
+            higher(linear, DECAYED, than=PLAIN),
+            each="setting",
+        ),
+    ),
+    figures=(
+        over_setting(probe, x="setting", line="alpha"),
+        over_training("probe_while_training", colour="alpha", panel="setting"),
+    ),
+    departures=(*DEPARTURES, "the paper reports none of these settings"),
+    measures=MEASURES,
+    learned=(probe, 0.2),
+)
