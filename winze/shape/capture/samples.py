@@ -62,6 +62,9 @@ def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJuncti
     _find(net, example, junctions, open_ones, training=False)
     if open_ones:  # in train mode, those that do not run in eval mode
         _find(net, example, junctions, open_ones, training=True)
+    unknown = [junction for junction in junctions if not junction.scale]
+    if unknown and {junction.axis for junction in junctions if junction.scale} == {0}:
+        _find_by_size(net, example, unknown)
 
 
 def _find(
@@ -89,6 +92,22 @@ def _find(
                 del open_ones[junction]
     for junction in [one for one in open_ones if one not in unseen]:
         del open_ones[junction]
+
+
+def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
+    """Where a change does not come through, or samples mix: the first axis, if it alone is as long as the batch is.
+
+    Two batch sizes tell that. Elsewhere in the network, samples are known to lie along the first axis.
+    """
+    sizes = example.batch, example.batch + 1
+    one, two = (_streams(net, example.with_batch(size), junctions, training=False) for size in sizes)
+    for junction in junctions:
+        name = junction.place.name
+        if name not in one or name not in two or one[name].ndim != two[name].ndim:
+            continue
+        follows = [axis for axis in range(one[name].ndim) if one[name].shape[axis] != two[name].shape[axis]]
+        if follows == [0] and (len(one[name]), len(two[name])) == sizes:
+            junction.scale = 1
 
 
 def _scale(one: Tensor | None, two: Tensor | None, axis: int, samples: int) -> int:
