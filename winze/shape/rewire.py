@@ -20,7 +20,7 @@ from winze.depth import Place
 from winze.shape.capture.definition import CaptureError, Position, codes_in
 from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program
-from winze.shape.capture.samples import find_mixing, find_samples
+from winze.shape.capture.samples import find_mixing, find_samples, unreached
 from winze.shape.capture.search import Found
 from winze.shape.capture.survey import survey
 from winze.shape.capture.survey import where as told_where
@@ -84,6 +84,7 @@ def rewire(
 def _install(found: Discovery, chosen: Chosen) -> None:
     """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
     _wire(found, chosen)
+    _check_reached(found, chosen)
     masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
     if masked:
         find_samples(found.net, found.example, masked)
@@ -93,6 +94,21 @@ def _install(found: Discovery, chosen: Chosen) -> None:
     parted = [j for p in programs for j in p.junctions if j in chosen and _masks_samples(j.rule)]
     if parted:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
+
+
+def _check_reached(found: Discovery, chosen: Chosen) -> None:
+    """Raise where a sum goes on without its rule, for the network does not look its function up on the module."""
+    ran = {site.identity for site in found.evaluating.sums if not site.reason}
+    ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
+    expected = [j for j in ruled if found.sites[j].identity in ran]
+    missed = unreached(found.net, found.example, expected, training=False) if expected else []
+    if missed:
+        site = next(found.sites[j] for j in expected if j.place.name == missed[0])
+        raise CaptureError(
+            f"junction {missed[0]!r} ({site.operation.site}): the network does not look the function with this sum up "
+            f"on its {type(_owner(site)).__name__}, so no rule can stand there. Make the sum in forward or in a plain "
+            "method, or leave the junction out with where="
+        )
 
 
 def _masks_samples(rule: Rule) -> bool:

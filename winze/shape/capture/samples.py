@@ -16,6 +16,7 @@ from winze.modes import unchanged
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.capture.example import Example
 from winze.shape.capture.live import ForeignJunction
+from winze.shape.capture.search import without_hooks
 from winze.shape.rule import Rule
 
 AXES = (0, 1)
@@ -32,6 +33,17 @@ class Noting(Rule):
         total = branch.onto(shortcut(), branch())
         self.seen.setdefault(place.name, total.detach().clone())
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Rule):
+    """The plain sum; it also notes that it was asked for it."""
+
+    seen: set[str]
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        self.seen.add(place.name)
+        return branch.onto(shortcut(), branch())
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,23 +162,44 @@ def _perturbed(example: Example, axis: int) -> tuple[Example, int] | None:
 
 
 def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> dict[str, Tensor]:
-    seen: dict[str, Tensor] = {}
-    with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
-        torch.manual_seed(0)
-        args, kwargs = example.copied()
-        net(*args, **kwargs)
-    return seen
+    def run() -> dict[str, Tensor]:
+        seen: dict[str, Tensor] = {}
+        with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
+            torch.manual_seed(0)
+            args, kwargs = example.copied()
+            net(*args, **kwargs)
+        return seen
+
+    return without_hooks(net, run)
+
+
+def unreached(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> list[str]:
+    """Names of the junctions whose rule a run of the network does not ask."""
+
+    def run() -> set[str]:
+        seen: set[str] = set()
+        with _under(junctions, Asked(seen)), unchanged(net, training=training), torch.no_grad():
+            args, kwargs = example.copied()
+            net(*args, **kwargs)
+        return seen
+
+    seen = without_hooks(net, run)
+    return [junction.place.name for junction in junctions if junction.place.name not in seen]
 
 
 def find_mixing(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
     """Set `apart` of junctions with a program: False where, in train mode, samples depend on each other."""
     mixing: set[str] = set()
-    with _under(junctions, Apart(mixing)), unchanged(net, training=True), torch.no_grad(), _NoDropout():
+
+    def run() -> None:
         args, kwargs = example.copied()
-        try:
+        with _under(junctions, Apart(mixing)), unchanged(net, training=True), torch.no_grad(), _NoDropout():
             net(*args, **kwargs)
-        except Exception:
-            mixing.update(junction.place.name for junction in junctions)
+
+    try:
+        without_hooks(net, run)
+    except Exception:
+        mixing.update(junction.place.name for junction in junctions)
     for junction in junctions:
         junction.apart = junction.place.name not in mixing
 

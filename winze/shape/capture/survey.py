@@ -49,13 +49,16 @@ class Survey:
 
 def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> Survey:
     """Run the network in the given mode and read some of its modules; afterwards it is as before."""
-    from winze.shape.capture.search import plain
+    from winze.shape.capture.search import plain, without_hooks
 
-    result = Survey()
-    args, kwargs = example.copied()
-    with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
-        net(*args, **kwargs)
-    return result
+    def read() -> Survey:
+        result = Survey()
+        args, kwargs = example.copied()
+        with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
+            net(*args, **kwargs)
+        return result
+
+    return without_hooks(net, read)
 
 
 def read_forward(
