@@ -9,7 +9,7 @@ the cut network answering as the scan's probe did. Or the reason why not.
     python benchmarks/reach.py [--jobs 2] [--only resnet,vit] [--more] [--out results]
 
 About an hour on 2 cores, ten minutes on 16. Each network runs in a process of its own. `--more` keeps the rows that are
-there and measures what is missing.
+there and measures what is missing; `--since 2026-11-18` measures rows of earlier days again.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", help="comma-separated parts of network names")
     parser.add_argument("--more", action="store_true", help="keep the rows of an earlier run, add the missing ones")
+    parser.add_argument("--since", default="", help="with --more: rows measured before this day are measured again")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--one", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -74,12 +75,14 @@ def main() -> None:
     rows: list[dict[str, Any]] = before["rows"]
     machines = {**before["machine"], machine("cpu")["device"]: {**machine("cpu"), **versions}}
     order = [(entry["source"], entry["network"]) for entry in everything]
-    known = {(row["source"], row["network"]) for row in rows}
+    known = {(row["source"], row["network"]) for row in rows if row.get("date", "") >= args.since}
     with ThreadPoolExecutor(args.jobs) as pool:
         missing = [entry for entry in entries if (entry["source"], entry["network"]) not in known]
         started = [pool.submit(in_its_own_process, entry) for entry in missing]
         for done in as_completed(started):  # written as it comes: a stopped run keeps what it has
-            rows.append(done.result())
+            new = done.result()
+            rows[:] = [row for row in rows if (row["source"], row["network"]) != (new["source"], new["network"])]
+            rows.append(new)
             rows.sort(key=lambda row: order.index((row["source"], row["network"])))
             content = {"machine": machines, "summary": summary(rows), "rows": list(rows)}
             save("reach", content, args.out)
@@ -146,6 +149,8 @@ def blank(entry: dict[str, Any]) -> dict[str, Any]:
         "scan": "-",
         "truncate": "-",
         "reason": "",
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "torch": torch.__version__,
     }
 
 

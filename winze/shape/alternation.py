@@ -66,8 +66,8 @@ class Alternation:
 
     def keep(self, row: int, samples: int) -> Tensor:
         """Which of `samples` keep the branch at junction `row`."""
-        if self._table is None:
-            self._draw(samples)
+        if not _is_ready(self):
+            _draw_first(self, samples)
         table: Tensor = self._table  # type: ignore[assignment]
         rows = table.shape[1]
         if samples == rows:
@@ -76,16 +76,16 @@ class Alternation:
 
     def kept_whole(self, row: int, samples: int) -> bool:
         """Whether junction `row`, whose mask is one coin for the batch, keeps its branch."""
-        if self._table is None:
-            self._draw(samples)
+        if not _is_ready(self):
+            _draw_first(self, samples)
         return self._kept[row] > 0
 
     def parted(self, row: int, samples: int) -> tuple[Rows, Rows]:
         """The kept and the dropped of `samples` at junction `row`."""
         counted = getattr(self._junctions[row].rule, "draw", None) == "count"
         step = 1 if counted else granule(samples)
-        if self._table is None:
-            self._draw(samples)
+        if not _is_ready(self):
+            _draw_first(self, samples)
         if samples == self.rows and self._order is not None and self._where is not None:
             return parted(self._order[row], self._where[row], self._kept[row], step)
         order, where, kept = ordered(self.keep(row, samples)[None].cpu())
@@ -171,3 +171,18 @@ class Alternation:
 
         handle = register_optimizer_step_post_hook(stepped)
         weakref.finalize(self, handle.remove)
+
+
+def _is_ready(alternation: Alternation) -> bool:
+    return alternation._table is not None
+
+
+def _draw_first(alternation: Alternation, samples: int) -> bool:
+    """Draw the first masks, for a batch of `samples`, where the batch size was not known before."""
+    alternation._draw(samples)
+    return True
+
+
+# as torch.compiler.assume_constant_result does, without the import of the compiler: they run while a step is compiled,
+# for a draw inside of the compiled step would break its graph at every junction
+_is_ready._dynamo_marked_constant = _draw_first._dynamo_marked_constant = True  # type: ignore[attr-defined]

@@ -20,9 +20,10 @@ from winze.depth import Place
 from winze.shape.capture.definition import CaptureError, Position, codes_in
 from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program
-from winze.shape.capture.samples import find_mixing, find_samples
+from winze.shape.capture.samples import find_mixing, find_samples, unreached
 from winze.shape.capture.search import Found
 from winze.shape.capture.survey import survey
+from winze.shape.capture.survey import where as told_where
 from winze.shape.find import Discovery, branch_modules, discover
 from winze.shape.junction import Junction
 from winze.shape.rule import Pointwise, Rule
@@ -83,6 +84,7 @@ def rewire(
 def _install(found: Discovery, chosen: Chosen) -> None:
     """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
     _wire(found, chosen)
+    _check_reached(found, chosen)
     masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
     if masked:
         find_samples(found.net, found.example, masked)
@@ -94,6 +96,21 @@ def _install(found: Discovery, chosen: Chosen) -> None:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
 
 
+def _check_reached(found: Discovery, chosen: Chosen) -> None:
+    """Raise where a sum goes on without its rule, for the network does not look its function up on the module."""
+    ran = {site.identity for site in found.evaluating.sums if not site.reason}
+    ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
+    expected = [j for j in ruled if found.sites[j].identity in ran]
+    missed = unreached(found.net, found.example, expected, training=False) if expected else []
+    if missed:
+        site = next(found.sites[j] for j in expected if j.place.name == missed[0])
+        raise CaptureError(
+            f"junction {missed[0]!r} ({site.operation.site}): the network does not look the function with this sum up "
+            f"on its {type(_owner(site)).__name__}, so no rule can stand there. Make the sum in forward or in a plain "
+            "method, or leave the junction out with where="
+        )
+
+
 def _masks_samples(rule: Rule) -> bool:
     return rule.drops and getattr(rule, "mask", "sample") == "sample"
 
@@ -103,6 +120,10 @@ def _wire(found: Discovery, chosen: Chosen) -> None:
     owners: dict[nn.Module, dict[Any, list[tuple[Junction, Found]]]] = {}
     written = [*found.sites.items(), *found.also.items()]
     touched = {_owner(site) for junction, site in written if junction in chosen}
+    for holder in {site.holder for junction, site in written if junction in chosen} - touched:
+        old = live_of(holder)
+        if old is not None and not old.junctions:  # there for a program alone
+            old.remove()
     for junction, site in written:
         if _owner(site) in touched:
             owners.setdefault(_owner(site), {}).setdefault(site.spot.path, []).append((junction, site))
@@ -145,22 +166,42 @@ def _programs(found: Discovery, chosen: Chosen) -> list[Program]:
     wanted = {h: own for h, own in holders.items() if any(j in chosen for j in own) and any(map(_needs_program, own))}
     if not wanted:
         return []
-    evaluating = survey(found.net, found.example, training=False, only=set(wanted)).records
+    inlined = {holder: _inside(holder, [found.sites[j] for j in own]) for holder, own in wanted.items()}
+    evaluating = survey(found.net, found.example, training=False, only=inlined).records
     larger = found.example.with_batch(found.example.batch + 1)
-    training = survey(found.net, larger, training=True, only=set(wanted)).records if found.training else {}
+    training = survey(found.net, larger, training=True, only=inlined).records if found.training else {}
     programs: list[Program] = []
     verified: set[Any] = set()
     for holder, own in wanted.items():
         try:
-            if any(_owner(found.sites[j]) is not holder or found.sites[j].names for j in own):
-                raise CaptureError(f"{type(holder).__name__} makes its sums in a loop or in another module")
+            elsewhere = next((j for j in own if _owner(found.sites[j]) not in (holder, *inlined[holder])), None)
+            if elsewhere is not None:
+                maker = type(_owner(found.sites[elsewhere])).__name__
+                raise CaptureError(
+                    f"{told_where(holder)} makes its sum in a function of a {maker}, which does not run inside it: its "
+                    "parts cannot be run apart"
+                )
             if holder not in evaluating:
-                raise CaptureError(f"{type(holder).__name__} was not called through its forward")
+                raise CaptureError(f"{told_where(holder)} was not called through its forward")
             read, there = evaluating[holder], training.get(holder)
-            programs.append(make_program(holder, own, read, there, found.example.batch, verified))
+            made = make_program(holder, inlined[holder], own, read, there, found.example.batch, verified)
+            if live_of(holder) is None:
+                Live(holder).install()
+            programs.append(made)
         except CaptureError as error:
             _fall_back(own, error)
     return programs
+
+
+def _inside(holder: nn.Module, sites: list[Found]) -> tuple[nn.Module, ...]:
+    """The modules between a holder and the functions that make its sums."""
+    found: dict[nn.Module, None] = {}
+    for site in sites:
+        call: Any = site.operation.call
+        while call is not None and call is not site.call:
+            found[call.module] = None
+            call = call.outer
+    return tuple(found)
 
 
 def _needs_program(junction: Junction) -> bool:
@@ -174,7 +215,11 @@ def _fall_back(own: list[ForeignJunction], error: CaptureError) -> None:
     needing = [j for j in own if _needs_program(j)]
     if not all(j.rule.optional for j in needing):
         rule = next(j.rule for j in needing if not j.rule.optional)
-        raise CaptureError(f"junction {own[0].place.name!r} under {rule}: {error}") from error
+        way = 'frozen="output" takes the live forward' if getattr(rule, "frozen", "output") == "weights" else ""
+        way = 'compute="auto" takes the live forward' if getattr(rule, "compute", "auto") == "rows" else way
+        raise CaptureError(
+            f"junction {own[0].place.name!r} under {rule}: {error}. {way}; or leave the junction out with where="
+        ) from error
     if any(isinstance(j.rule, NoShortcut) for j in needing):
         warnings.warn(
             f"junction {own[0].place.name!r}: the projection on its shortcut runs, its result is not used ({error})",

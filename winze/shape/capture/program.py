@@ -8,11 +8,13 @@ live forward and found to be the same, and for calls like those that it was made
 from __future__ import annotations
 
 import copy
+import random
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, fx, nn
 from torch._compile import _disable_dynamo
@@ -22,8 +24,10 @@ from winze.modes import unchanged
 from winze.shape.branch import Branch
 from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.live import ForeignJunction, live_of
+from winze.shape.capture.search import plain
 from winze.shape.capture.split import Cut, Part, Plan, split
 from winze.shape.capture.survey import Record, copied, read_forward, where
+from winze.shape.capture.trace import hooked
 from winze.shape.capture.traced import PLAIN
 
 Key = tuple[Any, ...]
@@ -33,8 +37,9 @@ class Program:
     """Stands in for a module's forward: picks the plan that fits the call, and makes one where none does.
 
     `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes told them; `numbers`
-    those that the forward read off shapes and that were the same for both. Where no plan can be made, `live` runs
-    instead if every rule here can do without.
+    those that the forward read off shapes and that were the same for both. `inlined` are modules inside whose forwards
+    are part of the program, for they make its sums. Where no plan can be made, `live` runs instead if every rule here
+    can do without.
     """
 
     def __init__(
@@ -43,23 +48,25 @@ class Program:
         junctions: list[ForeignJunction],
         scales: dict[str, int],
         numbers: dict[str, Any] | None,
+        inlined: tuple[nn.Module, ...] = (),
     ) -> None:
         self.holder, self.junctions, self.scales, self.numbers = holder, junctions, scales, numbers
+        self.inlined = inlined
         self.plans: dict[Key, Plan | None] = {}
         self.by_shape: set[Key] = set()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
-        holder, junctions = copy.deepcopy((self.holder, self.junctions), memo)
-        copied = Program(holder, junctions, self.scales, self.numbers)
+        holder, junctions, inlined = copy.deepcopy((self.holder, self.junctions, self.inlined), memo)
+        copied = Program(holder, junctions, self.scales, self.numbers, inlined)
         copied.plans, copied.by_shape = dict(self.plans), set(self.by_shape)
         return copied
 
     def __reduce__(self) -> Any:
-        return Program, (self.holder, self.junctions, self.scales, self.numbers)
+        return Program, (self.holder, self.junctions, self.scales, self.numbers, self.inlined)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
-        key, tensors = signature(self.holder, args, kwargs)
+        key, tensors = signature(self.holder, self.inlined, args, kwargs)
         if key in self.by_shape:
             key = with_shapes(key, tensors)
         plan = self.plans[key] if key in self.plans else self._capture(args, kwargs)
@@ -90,9 +97,9 @@ class Program:
         """Read the holder anew, on copies, for a call that none of the plans fits."""
         holder = self.holder
         args, kwargs = copied(args, kwargs)
-        with unchanged(holder), torch.no_grad():
+        with unchanged(holder), plain(holder), torch.no_grad():
             try:
-                record, _ = read_forward(holder, own_forward(holder), args, kwargs)
+                record, _ = read_forward(holder, own_forward(holder), args, kwargs, self.inlined)
             except Exception as error:
                 raise CaptureError(f"{where(holder)} cannot be read when called like this: {error}") from error
         check_sums(holder, record, self.junctions)
@@ -100,11 +107,11 @@ class Program:
         scale = self.scales.get(stream.name) or 1
         batch_free = not record.bound or record.bound == self.numbers
         batch = stream.meta["shape"][0] // scale or 1
-        return plan_of(holder, record, self.scales, batch, batch_free, self.junctions, set())
+        return plan_of(holder, self.inlined, record, self.scales, batch, batch_free, self.junctions, set())
 
     def add(self, args: Any, kwargs: Any, plan: Plan | None) -> Plan | None:
         """Keep a plan for calls like this one; None: the live forward runs."""
-        key, tensors = signature(self.holder, args, kwargs)
+        key, tensors = signature(self.holder, self.inlined, args, kwargs)
         if plan is None or plan.bound:
             self.by_shape.add(key)
             key = with_shapes(key, tensors)
@@ -114,6 +121,7 @@ class Program:
 
 def make_program(
     holder: nn.Module,
+    inlined: tuple[nn.Module, ...],
     junctions: list[ForeignJunction],
     evaluating: Record,
     training: Record | None,
@@ -124,17 +132,22 @@ def make_program(
     check_sums(holder, evaluating, junctions)
     scales = scales_between(evaluating, batch, training, batch + 1) if training is not None else {}
     batch_free = training is not None and evaluating.bound == training.bound
-    program = Program(holder, junctions, scales, evaluating.bound if batch_free else None)
+    program = Program(holder, junctions, scales, evaluating.bound if batch_free else None, inlined)
     modes = [(False, evaluating, batch)]
     if training is not None:
         check_sums(holder, training, junctions)
         modes.append((True, training, batch + 1))
-    before = holder.training
+    own = (holder, *inlined)
+    before = [module.training for module in own]
     try:
-        for holder.training, record, size in modes:
-            program.add(*record.arguments, plan_of(holder, record, scales, size, batch_free, junctions, verified))
+        for training_mode, record, size in modes:
+            for module in own:
+                module.training = training_mode
+            plan = plan_of(holder, inlined, record, scales, size, batch_free, junctions, verified)
+            program.add(*record.arguments, plan)
     finally:
-        holder.training = before
+        for module, mode in zip(own, before, strict=True):
+            module.training = mode
     return program
 
 
@@ -163,6 +176,7 @@ def scales_between(one: Record, batch_one: int, two: Record, batch_two: int) -> 
 
 def plan_of(
     holder: nn.Module,
+    inlined: tuple[nn.Module, ...],
     record: Record,
     scales: dict[str, int],
     batch: int,
@@ -195,7 +209,7 @@ def plan_of(
             residual.stream.meta["scale"] = junction.scale
     code = str(record.graph)
     plan = split(record.graph, record.sums, record.constants, bound=bool(record.bound), apart=batch_free)
-    kind = type(holder), holder.training, code, signature(holder, *record.arguments)[0]
+    kind = type(holder), holder.training, code, signature(holder, inlined, *record.arguments)[0]
     if kind not in verified:
         verify(holder, plan, record)
         verified.add(kind)
@@ -206,7 +220,7 @@ def verify(holder: nn.Module, plan: Plan, record: Record) -> None:
     """Raise where a plan, with plain sums, is not what the live forward is: results, draws, state and gradients."""
 
     def plainly(*args: Any, **kwargs: Any) -> Any:
-        _, tensors = signature(holder, args, kwargs)
+        _, tensors = signature(holder, (), args, kwargs)
         return plan.run(holder, lambda i, s, b: _plain_sum(holder, plan.cuts[i], s, b), plan.constants, *tensors)
 
     own = own_forward(holder)
@@ -231,16 +245,18 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
     inputs = [t.clone() for t in floats]
     moved = {id(a): b for a, b in zip(floats, inputs, strict=True)}
     args, kwargs = pytree.tree_map(lambda leaf: moved.get(id(leaf), leaf), (args, kwargs))
-    with unchanged(holder), torch.enable_grad(), warnings.catch_warnings():
+    with unchanged(holder), plain(holder), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
         result = run(*args, **kwargs)
         outputs = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
         used = [t for t in outputs if t.requires_grad]
         wanted = [*floats, *parameters]
         along = [torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t).to(t.dtype) for t in used]
         gradients = torch.autograd.grad(used, wanted, along, allow_unused=True) if used and wanted else ()
-        drawn = torch.get_rng_state()
+        drawn = [torch.get_rng_state(), random.getstate(), str(np.random.get_state())]
         state = [b.clone() for b in holder.buffers()]
         left: list[Any] = [t.detach().clone() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         left.append(pytree.tree_structure((args, kwargs)))  # lists and dicts that a block fills
@@ -320,16 +336,29 @@ def program_of(module: nn.Module) -> Program | None:
     return owner if isinstance(owner, Program) else None
 
 
-def signature(holder: nn.Module, args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
+def signature(holder: nn.Module, inlined: tuple[nn.Module, ...], args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
     """What a plan is made for (mode, plain attributes and arguments, kinds of tensors), and the tensors of a call."""
-    told = tuple((k, v) for k, v in vars(holder).items() if isinstance(v, PLAIN) and k not in _ALWAYS)
+    told = _told(holder) if not inlined else (*_told(holder), *((m.training, hooked(m), _told(m)) for m in inlined))
     if not kwargs and all(type(a) is Tensor for a in args):
-        return (holder.training, told, args[0].device if args else None, *(a.ndim for a in args)), list(args)
+        device = args[0].device if args else None
+        return (holder.training, told, device, _doubles(args), *(a.ndim for a in args)), list(args)
     leaves, spec = pytree.tree_flatten((args, kwargs))
     tensors = [leaf for leaf in leaves if not isinstance(leaf, PLAIN)]
     device = next((t.device for t in tensors if isinstance(t, Tensor)), None)
     kinds = tuple(leaf if isinstance(leaf, PLAIN) else ("*", getattr(leaf, "ndim", type(leaf))) for leaf in leaves)
-    return (holder.training, told, device, spec, kinds), tensors
+    return (holder.training, told, device, _doubles(tensors), spec, kinds), tensors
+
+
+def _doubles(tensors: Sequence[Any]) -> tuple[Any, ...]:
+    """Which arguments are the same tensor as an earlier one."""
+    return tuple([(j, i) for i, one in enumerate(tensors) for j in range(i) if one is tensors[j]])
+
+
+def _told(module: nn.Module) -> tuple[Any, ...]:
+    """Plain attributes of a module, and how many modules its lists have, over which it may loop."""
+    plainly = tuple((k, v) for k, v in vars(module).items() if isinstance(v, PLAIN) and k not in _ALWAYS)
+    lists = [(k, len(v._modules)) for k, v in module._modules.items() if isinstance(v, nn.ModuleList | nn.ModuleDict)]
+    return (*plainly, *lists)
 
 
 _ALWAYS = frozenset(vars(nn.Module()))

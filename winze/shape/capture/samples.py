@@ -16,6 +16,7 @@ from winze.modes import unchanged
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.capture.example import Example
 from winze.shape.capture.live import ForeignJunction
+from winze.shape.capture.search import without_hooks
 from winze.shape.rule import Rule
 
 AXES = (0, 1)
@@ -32,6 +33,17 @@ class Noting(Rule):
         total = branch.onto(shortcut(), branch())
         self.seen.setdefault(place.name, total.detach().clone())
         return total
+
+
+@dataclass(frozen=True, eq=False)
+class Asked(Rule):
+    """The plain sum; it also notes that it was asked for it."""
+
+    seen: set[str]
+
+    def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
+        self.seen.add(place.name)
+        return branch.onto(shortcut(), branch())
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +74,9 @@ def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJuncti
     _find(net, example, junctions, open_ones, training=False)
     if open_ones:  # in train mode, those that do not run in eval mode
         _find(net, example, junctions, open_ones, training=True)
+    unknown = [junction for junction in junctions if not junction.scale]
+    if unknown and {junction.axis for junction in junctions if junction.scale} == {0}:
+        _find_by_size(net, example, unknown)
 
 
 def _find(
@@ -89,6 +104,22 @@ def _find(
                 del open_ones[junction]
     for junction in [one for one in open_ones if one not in unseen]:
         del open_ones[junction]
+
+
+def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
+    """Where a change does not come through, or samples mix: the first axis, if it alone is as long as the batch is.
+
+    Two batch sizes tell that. Elsewhere in the network, samples are known to lie along the first axis.
+    """
+    sizes = example.batch, example.batch + 1
+    one, two = (_streams(net, example.with_batch(size), junctions, training=False) for size in sizes)
+    for junction in junctions:
+        name = junction.place.name
+        if name not in one or name not in two or one[name].ndim != two[name].ndim:
+            continue
+        follows = [axis for axis in range(one[name].ndim) if one[name].shape[axis] != two[name].shape[axis]]
+        if follows == [0] and (len(one[name]), len(two[name])) == sizes:
+            junction.scale = 1
 
 
 def _scale(one: Tensor | None, two: Tensor | None, axis: int, samples: int) -> int:
@@ -131,23 +162,44 @@ def _perturbed(example: Example, axis: int) -> tuple[Example, int] | None:
 
 
 def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> dict[str, Tensor]:
-    seen: dict[str, Tensor] = {}
-    with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
-        torch.manual_seed(0)
-        args, kwargs = example.copied()
-        net(*args, **kwargs)
-    return seen
+    def run() -> dict[str, Tensor]:
+        seen: dict[str, Tensor] = {}
+        with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
+            torch.manual_seed(0)
+            args, kwargs = example.copied()
+            net(*args, **kwargs)
+        return seen
+
+    return without_hooks(net, run)
+
+
+def unreached(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> list[str]:
+    """Names of the junctions whose rule a run of the network does not ask."""
+
+    def run() -> set[str]:
+        seen: set[str] = set()
+        with _under(junctions, Asked(seen)), unchanged(net, training=training), torch.no_grad():
+            args, kwargs = example.copied()
+            net(*args, **kwargs)
+        return seen
+
+    seen = without_hooks(net, run)
+    return [junction.place.name for junction in junctions if junction.place.name not in seen]
 
 
 def find_mixing(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
     """Set `apart` of junctions with a program: False where, in train mode, samples depend on each other."""
     mixing: set[str] = set()
-    with _under(junctions, Apart(mixing)), unchanged(net, training=True), torch.no_grad(), _NoDropout():
+
+    def run() -> None:
         args, kwargs = example.copied()
-        try:
+        with _under(junctions, Apart(mixing)), unchanged(net, training=True), torch.no_grad(), _NoDropout():
             net(*args, **kwargs)
-        except Exception:
-            mixing.update(junction.place.name for junction in junctions)
+
+    try:
+        without_hooks(net, run)
+    except Exception:
+        mixing.update(junction.place.name for junction in junctions)
     for junction in junctions:
         junction.apart = junction.place.name not in mixing
 

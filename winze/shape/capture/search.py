@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from types import CodeType
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import fx, nn
@@ -23,6 +23,7 @@ from winze.shape.capture.site import Frame, Site
 from winze.shape.capture.source import Anchor, Spot, anchor, check, hops_to
 from winze.shape.junction import Junction
 
+T = TypeVar("T")
 Places = frozenset[tuple[CodeType, Position]]
 Identity = tuple[nn.Module, tuple[Position, ...], Any]
 
@@ -120,10 +121,7 @@ def entangled(*searches: Search) -> Places:
 
 
 def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> Search:
-    try:
-        calls = _run(net, example, training, hooks=False)
-    except Exception:
-        calls = _run(net, example, training, hooks=True)  # some hooks are part of the network
+    calls = without_hooks(net, lambda: _run(net, example, training))
     members = set(net.modules())
     result = Search()
     openings: dict[Call, bool] = {}
@@ -135,11 +133,19 @@ def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> 
     return result
 
 
-def _run(net: nn.Module, example: Example, training: bool, hooks: bool) -> list[Call]:
+def without_hooks(net: nn.Module, run: Callable[[], T]) -> T:
+    """`run` while the hooks of others do not fire; with them where it fails so, for some are part of the network."""
+    try:
+        with _without_hooks(net):
+            return run()
+    except Exception:
+        return run()
+
+
+def _run(net: nn.Module, example: Example, training: bool) -> list[Call]:
     args, kwargs = example.copied()
     with (
         unchanged(net, training=training),
-        nullcontext() if hooks else _without_hooks(net),
         _eager(),
         torch.no_grad(),
         recorded(net, tensors_in((args, kwargs))) as flow,

@@ -94,6 +94,8 @@ def anchor(site: Site, members: set[nn.Module]) -> Anchor:
             name = _attribute(owner, frame.code)
             if name is None:
                 continue
+            if name.startswith("__") and name.endswith("__"):
+                raise SourceError(f"the sum is made in {name}, which Python looks up on the class: make it in forward")
             hops, codes = hops_to(site, depth)
             return Anchor(owner, name, me, frame.code, hops, codes)
     raise SourceError(reason)

@@ -17,7 +17,9 @@ from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.example import Example
 from winze.shape.capture.residual import Reading, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
-from winze.shape.junction import Junction
+
+Inlined = dict[nn.Module, tuple[nn.Module, ...]]
+"""Modules to read, each with the modules inside it whose forwards are read as part of its own."""
 
 
 @dataclass
@@ -45,20 +47,25 @@ class Survey:
     records: dict[nn.Module, Record] = field(default_factory=dict)
 
 
-def survey(net: nn.Module, example: Example, training: bool, only: set[nn.Module] | None = None) -> Survey:
-    """Run the network in the given mode and read its modules, or some of them; afterwards it is as before."""
-    from winze.shape.capture.search import plain
+def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> Survey:
+    """Run the network in the given mode and read some of its modules; afterwards it is as before."""
+    from winze.shape.capture.search import plain, without_hooks
 
-    result = Survey()
-    args, kwargs = example.copied()
-    with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
-        net(*args, **kwargs)
-    return result
+    def read() -> Survey:
+        result = Survey()
+        args, kwargs = example.copied()
+        with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
+            net(*args, **kwargs)
+        return result
+
+    return without_hooks(net, read)
 
 
-def read_forward(module: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Record, Any]:
-    """Run one module's own forward and read it; the record, and the result of the run."""
-    recorder = Recorder(module)
+def read_forward(
+    module: nn.Module, forward: Callable[..., Any], args: Any, kwargs: Any, inlined: tuple[nn.Module, ...]
+) -> tuple[Record, Any]:
+    """Run one module's own forward and read it, those `inlined` as part of it; the record, and the run's result."""
+    recorder = Recorder(module, inlined=frozenset(inlined))
     result = recorder.record(forward, args, kwargs)
     sums = Reading(recorder.graph, module).sums
     return Record(recorder.graph, sums, recorder.constants, recorder.bound, (args, kwargs), recorder.contexts), result
@@ -81,12 +88,12 @@ def copied(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _read(net: nn.Module, result: Survey, only: set[nn.Module] | None) -> Iterator[None]:
+def _read(net: nn.Module, result: Survey, only: Inlined) -> Iterator[None]:
     before: dict[nn.Module, Any] = {}
     for module in net.modules():
-        if module in only if only is not None else _is_readable(module):
+        if module in only:
             before[module] = vars(module).get("forward")
-            vars(module)["forward"] = _reader(module, module.forward, result)
+            vars(module)["forward"] = _reader(module, module.forward, result, only[module])
     try:
         yield
     finally:
@@ -96,7 +103,9 @@ def _read(net: nn.Module, result: Survey, only: set[nn.Module] | None) -> Iterat
                 vars(module)["forward"] = forward
 
 
-def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> Callable[..., Any]:
+def _reader(
+    module: nn.Module, original: Callable[..., Any], result: Survey, inlined: tuple[nn.Module, ...]
+) -> Callable[..., Any]:
     """A forward that reads the module, on copies, the first time it is called."""
 
     def forward(*args: Any, **kwargs: Any) -> Any:
@@ -106,7 +115,7 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
         try:
             given = copied(args, kwargs)
             with unchanged(module):
-                record, _ = read_forward(module, original, *copied(args, kwargs))
+                record, _ = read_forward(module, original, *copied(args, kwargs), inlined)
             record.arguments = given
         except Exception as error:
             at = where_it_failed(error, original)
@@ -116,11 +125,3 @@ def _reader(module: nn.Module, original: Callable[..., Any], result: Survey) -> 
         return original(*args, **kwargs)
 
     return forward
-
-
-def _is_readable(module: nn.Module) -> bool:
-    """Everything with parameters and a forward of its own; of torch's modules, the transformer layers."""
-    if isinstance(module, nn.TransformerEncoderLayer | nn.TransformerDecoderLayer):
-        return True
-    foreign = not type(module).__module__.startswith(("torch.nn.", "torch._dynamo", "torch.fx", "torch.jit"))
-    return foreign and not isinstance(module, Junction) and any(True for _ in module.parameters())

@@ -36,6 +36,7 @@ class Recorder(TracerBase):
     bound: dict[str, Any] = field(default_factory=dict)
     constants: list[Any] = field(default_factory=list)
     contexts: set[str] = field(default_factory=set)
+    inlined: frozenset[nn.Module] = frozenset()
 
     def __post_init__(self) -> None:
         self.module_stack: Any = None
@@ -49,7 +50,11 @@ class Recorder(TracerBase):
     def record(self, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Run `forward`, fill the graph, and give back the plain result."""
         leaves, spec = pytree.tree_flatten((args, kwargs))
-        wrapped = [leaf if isinstance(leaf, PLAIN) else self._placeholder(i, leaf) for i, leaf in enumerate(leaves)]
+        first: dict[int, Traced] = {}  # a tensor that is handed in twice is one stream
+        wrapped: list[Any] = []
+        for i, leaf in enumerate(leaves):
+            made: Any = leaf if isinstance(leaf, PLAIN) else self._placeholder(i, leaf)
+            wrapped.append(first.setdefault(id(leaf), made) if isinstance(leaf, Tensor) else made)
         new_args, new_kwargs = pytree.tree_unflatten(wrapped, spec)
         with recording(self):
             result = forward(*new_args, **new_kwargs)
@@ -124,6 +129,10 @@ class Recorder(TracerBase):
         path = self.paths.get(id(module))
         if path is None:
             raise UntraceableError(f"it calls a {type(module).__name__} that is not one of its children")
+        if module in self.inlined:
+            if hooked(module):
+                raise UntraceableError(f"a hook on {path!r} would not fire, for the sum is made in there")
+            return module.forward(*args, **kwargs)
         return self.create_proxy("call_module", path, args, kwargs)
 
     def attribute(self, tensor: Tensor) -> Any:
@@ -136,6 +145,12 @@ class Recorder(TracerBase):
             raise UntraceableError("its control flow depends on the values in a tensor")
         self.bound[traced.node.name] = traced.value
         return traced.value
+
+
+def hooked(module: nn.Module) -> bool:
+    """Whether a call of a module does more than run its forward."""
+    own = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(map(len, own))
 
 
 def _tensors_by_identity(root: nn.Module) -> dict[int, str]:
