@@ -29,6 +29,12 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     torch.set_num_threads(1)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_waiting_for_the_disk() -> None:
+    """A test's process may be killed, and what it wrote stays; only a machine that loses power needs `fsync`."""
+    os.fsync = lambda handle: None
+
+
 @pytest.fixture(autouse=True)
 def _seeds() -> None:
     random.seed(0)

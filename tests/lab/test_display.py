@@ -8,7 +8,7 @@ from winze.train.progress import Bar, Pace, heard
 
 
 def lines(display):
-    return [(task.description, task.completed, task.total, task.fields["pace"]) for task in display.bars.tasks]
+    return [(task.description, task.completed, task.total, task.fields["rate"]) for task in display.bars.tasks]
 
 
 def test_each_run_at_work_has_a_line_with_its_rate_and_the_first_line_counts_all():

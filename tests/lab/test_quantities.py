@@ -9,7 +9,6 @@ from small_recipe import curves, score
 from winze.lab.claims.quantities import (
     OOD,
     At,
-    KeptInTunnel,
     LastLook,
     Over,
     PeakLayer,
@@ -48,7 +47,6 @@ RUN = curves(
         (TunnelLayer(0.95, "else"), 5),
         (PeakLayer("probe", OOD) - TunnelLayer(0.98), -4),
         (PeakLayer("probe", OOD) + TunnelLayer(0.98), 14),
-        (KeptInTunnel(0.95), 0.96 / 0.97),
     ],
 )
 def test_a_quantity_reads_what_it_says(quantity, value):
@@ -60,14 +58,7 @@ def test_the_output_is_no_hidden_layer():
     run.conventions = run.conventions.having(layer_count=4)
     assert hidden("numerical_rank")(run) == 80
     assert drop("probe", OOD)(run) == pytest.approx(0.1)
-    assert KeptInTunnel(0.95)(run) == pytest.approx(0.9 / 0.97)
     assert last("numerical_rank")(run) == 70
-
-
-def test_a_tunnel_of_the_output_alone_keeps_nothing():
-    run = curves([0.5, 0.6, 0.97, 1.0])[0]
-    run.conventions = run.conventions.having(layer_count=4)
-    assert math.isnan(KeptInTunnel(0.95)(run))
 
 
 def test_blocks_are_all_hidden_where_the_output_is_no_place():
@@ -107,7 +98,6 @@ def test_a_reading_that_is_none_brings_its_reason():
 def test_a_tunnel_that_does_not_start_says_why():
     run = curves([0.5, 0.6], accuracy=0.9)[0]
     assert "no place reaches" in TunnelLayer()(run).note
-    assert "no place reaches" in KeptInTunnel()(run).note
 
 
 def test_division_by_nothing_is_missing():

@@ -1,5 +1,6 @@
 """Every recipe runs at its smallest scale, and what it leaves behind can be judged, kept and shown."""
 
+from collections import Counter
 from dataclasses import replace
 from html import escape
 
@@ -64,3 +65,10 @@ def test_a_recipe_says_what_it_shows_whose_it_is_and_where_it_departs(name):
     assert recipe.url.startswith("https://")
     assert recipe.departures
     assert {"smoke", "cpu", "paper"} <= set(recipe.scales)
+    for statement in (*recipe.claims, *recipe.questions):  # each row of a table stands alone
+        assert statement.text.split()[0].lower() not in {"so", "and", "but", "it", "they", "that", "this", "these"}
+
+
+def test_a_system_has_about_twenty_claims():
+    counted = Counter(recipe.system for recipe in RECIPES.values() for _ in recipe.claims)
+    assert max(counted.values()) < 25, counted

@@ -10,7 +10,7 @@ from winze.lab.config import replaced
 from winze.lab.study import learn, learn_and_read, prepare, read
 from winze.readings import Point
 from winze.recipes.tunnel.main import recipe
-from winze.train import SGD, Constant, Epochs, Milestones
+from winze.train import Epochs
 
 SMOKE = replaced(recipe.config("smoke", Point(network="mlp4", data="digits")), {"training.length": Epochs(1)})
 
@@ -20,22 +20,6 @@ def no_data(tmp_path, monkeypatch):
     monkeypatch.setenv("WINZE_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
-
-
-@pytest.mark.parametrize(
-    ("network", "length", "optimizer", "schedule"),
-    [
-        ("mlp12", 1000, SGD(0.05), Constant()),
-        ("vgg19", 160, SGD(0.1, momentum=0.9, weight_decay=1e-4), Milestones(at=(80, 120), per="epoch")),
-        ("resnet34", 164, SGD(0.1, momentum=0.9, weight_decay=1e-4), Milestones(at=(82, 123), per="epoch")),
-    ],
-)
-def test_the_paper_scale_has_the_papers_training(network, length, optimizer, schedule):
-    config = recipe.config("paper", Point(network=network, data="cifar10"))
-    settings = {"length": Epochs(length), "batch": 128, "optimizer": optimizer, "schedule": schedule}
-    assert config.training == replace(config.training, **settings)
-    assert (config.reading.probe, config.reading.pool) == ("adam", "flatten")
-    assert len(config.reading.ood[0].split(",")) == 10
 
 
 def test_the_gpu_scale_trains_vgg_and_resnet_for_as_long_as_the_paper():

@@ -9,7 +9,7 @@ from winze.readings import Point
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel import held, shorter, substitution, swap
 from winze.recipes.tunnel._settings import CONTINUAL, GENTLE_TASKS
-from winze.train import Constant, Epochs
+from winze.train import Epochs
 
 SWAP = swap.recipe.config("smoke", Point(split="7+3", rate=0.1))
 
@@ -60,15 +60,6 @@ def test_a_slow_layer_moves_less_than_a_free_one(tmp_path):
     assert 0 < moved["extractor slow"] < 0.3 * moved["none"]
 
 
-def test_the_paper_scale_is_the_papers_setting():
-    config = swap.recipe.config("paper", Point(split="5+5", rate=0.1))
-    training = config.training
-    assert (config.network.name, config.data.name, config.tasks) == ("winze/vgg19", "cifar10", (5, 5))
-    assert (config.extractor, config.reading.probe) == (8, "adam")
-    assert (training.length, training.batch, training.optimizer.lr) == (Epochs(30), 128, 0.1)
-    assert training.schedule == Constant(per="epoch")
-
-
 @pytest.mark.parametrize(
     ("recipe", "epochs"), [(swap.recipe, (30, 30)), (shorter.recipe, (10, 15)), (substitution.recipe, (10, 15))]
 )
@@ -78,15 +69,6 @@ def test_both_learning_rates_run_on_a_gpu_each_with_its_schedule(recipe, epochs)
         training = recipe.config("gpu", point).training
         assert (training.optimizer, training.schedule) == (base.optimizer, base.schedule)
         assert (training.length, training.evaluate) == (Epochs(length), Epochs(length))
-
-
-def test_every_cell_of_the_table_has_its_published_number():
-    (table,) = [claim for claim in swap.recipe.claims if claim.text.endswith("table 5.4.1 (within 5 points)")]
-    cells = table.cells(swap.recipe.grid("paper"))
-    assert sorted(map(table.published, cells)) == sorted(
-        [92.04, 56.8, 92.5, 58.04, 50.84, 93.94, 50.66, 93.72, 56.1, 74.4]
-    )
-    assert not table.scales or "cpu" not in table.scales
 
 
 def test_the_points_of_held_start_from_one_network_and_older_runs_from_their_own():

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from winze.data import Dataset, Preprocess
 from winze.files import write_atomically
 from winze.lab.runs.job import plain
-from winze.lab.runs.store import LOCKS, METRICS
+from winze.lab.runs.store import LOCKS, METRICS, locked
 from winze.observe.files import pack
 from winze.readings import Readings
 from winze.train import Checkpoints, Classify, Hardware, History, StoreError, Training, Update, fit
@@ -139,7 +138,9 @@ class Bench:
 
     def _take_shared(self, store: Path, folder: Path, fitted: Callable[[Path], History]) -> None:
         """Train a shared phase, or wait until another run has, and copy its last checkpoint into this run."""
-        with _one_at_a_time(store if self.writes else None):
+        locks = store.parent / LOCKS
+        locks.mkdir(parents=True, exist_ok=True)
+        with locked(locks / store.name, store) if self.writes else nullcontext():
             fitted(store)  # returns at once where it is finished, and resumes where its process was killed
             if self.writes:
                 Checkpoints(store).prune(1)
@@ -180,22 +181,6 @@ class Bench:
         rows = {name: list(history.metrics) for name, history in self.phases.items()} | dict(running)
         lines = [json.dumps({"phase": name, **row}) for name, metrics in rows.items() for row in metrics]
         write_atomically(self.folder / METRICS, "".join(line + "\n" for line in lines).encode())
-
-
-@contextmanager
-def _one_at_a_time(store: Path | None) -> Iterator[None]:
-    """Hold the lock of a shared phase, which the system releases when its holder dies; None: work along without it."""
-    if store is None:
-        yield
-        return
-    locks = store.parent / LOCKS
-    locks.mkdir(parents=True, exist_ok=True)
-    handle = os.open(locks / store.name, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 class _Reported(Checkpoints):

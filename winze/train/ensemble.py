@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,7 +18,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
-from torch.overrides import TorchFunctionMode
 
 from winze.shape import Alternation
 from winze.shape.rules.masks import rate_at
@@ -26,7 +25,6 @@ from winze.train.fit import History, fit
 from winze.train.followers import named
 from winze.train.objectives.base import Loss, Objective
 from winze.train.objectives.classify import class_labels, classes_of
-from winze.train.seeds import mix
 from winze.train.sources import OnDevice, Pair
 from winze.train.training import Classify, Goal, Lars, Training, objective_of
 
@@ -45,7 +43,8 @@ def fit_ensemble(
     """Train several networks of one architecture at once, in place.
 
     Each ends as `fit(net, data, training, seed=seed, followers=[alternation])` would leave it, to rounding: it sees the
-    data in its own order and under its own masks. A network that diverges does not disturb the others: the losses of
+    data in its own order and under its own masks. What a forward draws at random differs from network to network, and
+    from what one alone would draw. A network that diverges does not disturb the others: the losses of
     the history are means over the others, its `lost` has the seeds of those that diverged, and a warning names them;
     where all have, `DivergedError` is raised. `by` trains one network: `fit`, or a bench's `train`; `followers` and the
     rest go to it, and followers are given the `Ensemble`.
@@ -57,7 +56,7 @@ def fit_ensemble(
     own = {} if ensemble.alternation is None else {"alternation": ensemble.alternation}
     history = by(
         ensemble,
-        partial(_Batches, ensemble, data, training, seeds),
+        partial(_Batches, data, training, seeds),
         replace(training, clip=None, objective=Together(training.objective)),
         followers=own | named(followers),
         **rest,
@@ -80,8 +79,7 @@ class Ensemble(nn.Module):
     """The losses of several networks, each on its own batch with its own masks and its own random numbers.
 
     All weights lie in one parameter [network, number]: optimizers that treat every number alike, such as those of the
-    Adam family, train each network as they would alone. `clip` bounds the gradient of each network. `noise` are the
-    numbers that `torch.rand` gives to each; whatever else draws at random raises.
+    Adam family, train each network as they would alone. `clip` bounds the gradient of each network.
     """
 
     tolerates_divergence = True
@@ -108,7 +106,6 @@ class Ensemble(nn.Module):
         self._run = [_simplified(deepcopy(nets[0]))]
         self._losses: list[Loss] = []
         self.alternation = None if alternations is None else Alternations(self._run[0], alternations)
-        self.noise = torch.empty(len(nets), 0)
         self.lost: Tensor
         self.register_buffer("lost", torch.zeros(len(nets), dtype=torch.bool))
 
@@ -120,21 +117,18 @@ class Ensemble(nn.Module):
         if not self._losses or self._losses[0].objective is not objective:
             self._losses = [Loss(self._run[0], objective)]
         masks = None if self.alternation is None else self.alternation.masks
-        each = vmap(self._one, in_dims=(0, 0, 0, 0, None if masks is None else 0))
-        losses: Tensor = each(self.weights, x, y, self.noise, masks)
+        over = (0, 0, 0, None if masks is None else 0)
+        losses: Tensor = vmap(self._one, in_dims=over, randomness="different")(self.weights, x, y, masks)
         if self.training:
             self.lost.logical_or_(~torch.isfinite(losses.detach()))
         return losses
 
-    def _one(self, weights: Tensor, x: Tensor, y: Tensor, noise: Tensor, masks: Tensor | None) -> Any:
+    def _one(self, weights: Tensor, x: Tensor, y: Tensor, masks: Tensor | None) -> Any:
         sizes = [shape.numel() for shape in self._shapes.values()]
         parts = zip(self._shapes.items(), weights.split(sizes), strict=True)
         named = {f"net.{name}": part.view(shape) for (name, shape), part in parts}
-        with ExitStack() as moment:
-            if self.alternation is not None and masks is not None:
-                moment.enter_context(self.alternation.reading(masks))
-            if noise.numel():
-                moment.enter_context(_Numbers(noise))
+        alternation = self.alternation
+        with nullcontext() if alternation is None or masks is None else alternation.reading(masks):
             return functional_call(self._losses[0], named, (x, y), tie_weights=self._tied)["loss"]
 
     def train(self, mode: bool = True) -> Ensemble:
@@ -145,26 +139,12 @@ class Ensemble(nn.Module):
         """Labels as probabilities: cross-entropy is the same, and `vmap` need not index by labels in Python."""
         if y.is_floating_point():
             return y
+        weight = next(self._run[0].parameters())
         with torch.no_grad():
-            outputs = self._run[0].eval()(self._at_home(x[:1]))
+            outputs = self._run[0].eval()(x[:1].to(weight))
         if classes_of(y) > outputs.shape[1]:
             raise ValueError(f"labels go up to {classes_of(y) - 1}, but networks put out {outputs.shape[1]} classes")
         return F.one_hot(y, outputs.shape[1]).to(self.weights.dtype)
-
-    def draws(self, objective: Objective, x: Tensor, y: Tensor) -> int:
-        """How many numbers one network draws with `torch.rand` while it learns from a batch of its own."""
-        loss = Loss(self._run[0].train(), objective)
-        with ExitStack() as moment, torch.no_grad():
-            if self.alternation is not None:
-                moment.enter_context(self.alternation.reading(self.alternation.masks[0]))
-            asked = moment.enter_context(_Numbers())
-            loss(self._at_home(x), self._at_home(y))
-        return asked.count
-
-    def _at_home(self, batch: Tensor) -> Tensor:
-        """A batch as the network that is run for all takes it when it runs alone."""
-        weight = next(self._run[0].parameters())
-        return batch.to(weight) if batch.is_floating_point() else batch.to(weight.device)
 
 
 class Alternations(Alternation):
@@ -261,59 +241,25 @@ class _Mean(Objective):
 
 
 class _Batches:
-    """Every network's own batches: row numbers [sample, network], and the numbers that each network draws."""
+    """Every network's own batches: row numbers [sample, network]."""
 
     def __init__(
-        self, ensemble: Ensemble, data: tuple[Tensor, Tensor], training: Training, seeds: Sequence[int],
-        device: torch.device,
-    ) -> None:  # fmt: skip
+        self, data: tuple[Tensor, Tensor], training: Training, seeds: Sequence[int], device: torch.device
+    ) -> None:
         here = data[0].to(device), data[1].to(device)
         self.each = [OnDevice(here, training, None, seed, device) for seed in seeds]
-        self.ensemble, self.seeds, self.steps, self.device = ensemble, seeds, self.each[0].steps, device
-        objective, sizes = objective_of(training.objective, self.steps), set(self.each[0].sizes)
-        self.draws = {size: ensemble.draws(objective, data[0][:size], data[1][:size]) for size in sizes}
-        # a network in 64-true draws doubles
-        self._dtype = torch.float64 if training.precision == "64-true" else torch.float32
-        self._generator = torch.Generator()
+        self.steps = self.each[0].steps
 
     def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
         orders = torch.stack([torch.cat([rows for rows, _ in one.epoch(number)]) for one in self.each], 1)
-        for step, rows in list(enumerate(orders.split(self.each[0].sizes)))[start:]:
-            yield rows, self._noise(number * self.steps + step, self.draws[len(rows)])
+        for rows in orders.split(self.each[0].sizes)[start:]:
+            yield rows, rows[:0]
 
-    def make(self, rows: Tensor, noise: Tensor | None) -> Pair:
-        assert noise is not None
-        self.ensemble.noise = noise
-        return self.each[0].make(rows.T, noise)
+    def make(self, rows: Tensor, empty: Tensor | None) -> Pair:
+        return self.each[0].make(rows.T, empty)
 
     def share(self, rows: Tensor) -> float:
         return 1.0
-
-    def _noise(self, step: int, count: int) -> Tensor:
-        """What each network would draw in this step if it were trained alone."""
-        noise = torch.empty(len(self.seeds), count, dtype=self._dtype)
-        if count:
-            for row, seed in zip(noise, self.seeds, strict=True):
-                row.uniform_(generator=self._generator.manual_seed(mix(seed, "step 0", step)))
-        return noise.to(self.device)
-
-
-class _Numbers(TorchFunctionMode):
-    """While open, `torch.rand` hands out these numbers one after the other; without any it gives zeros and counts."""
-
-    def __init__(self, numbers: Tensor | None = None) -> None:
-        super().__init__()
-        self.numbers, self.count = numbers, 0
-
-    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        given = kwargs or {}
-        if function is not torch.rand:
-            return function(*args, **given)
-        shape = torch.Size(args[0] if isinstance(args[0], tuple | list) else args)
-        start, self.count = self.count, self.count + shape.numel()
-        if self.numbers is None:
-            return torch.zeros(shape, device=given.get("device"))
-        return self.numbers[start : self.count].view(shape)
 
 
 def spread(weights: Tensor, net: nn.Module) -> None:

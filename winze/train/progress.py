@@ -41,6 +41,15 @@ def tell(word: Any) -> None:
         listener(word)
 
 
+def bars(**options: Any) -> Any:
+    """Progress bars on the terminal, each with a description, a rate and the time left; rich draws them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    texts = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}")
+    return Progress(*texts, TimeRemainingColumn(compact=True), console=Console(stderr=True), transient=True, **options)
+
+
 class Bar:
     """A progress bar over steps; `progress` None shows it on a terminal only. Listeners hear of it either way."""
 
@@ -51,11 +60,7 @@ class Bar:
 
     def __enter__(self) -> Bar:
         if self.shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[rate]}"))
-            self.bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self.bar = bars()
             self.bar.start()
             self.task = self.bar.add_task(self.text, total=self.total, completed=self.done, rate="")
         return self

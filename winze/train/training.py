@@ -26,14 +26,12 @@ def check_number(
 ) -> None:
     """Raise unless a field is a finite number within its bounds."""
     value = getattr(config, name)
-    if is_number(value) and value >= at_least and value > above and value < below:
+    if is_number(value) and at_least <= value < below and value > above:
         return
     if below < math.inf:
         raise ValueError(f"{name} must lie in [{at_least:g}, {below:g}), got {value!r}")
-    bound = (
-        "a positive" if above == 0 else f"a finite number of at least {at_least:g}," if at_least > -math.inf else "a"
-    )
-    raise ValueError(f"{name} must be {bound}{'' if bound.endswith(',') else ' number,'} got {value!r}")
+    wanted = "a positive number" if above == 0 else f"a finite number of at least {at_least:g}"
+    raise ValueError(f"{name} must be {wanted}, got {value!r}")
 
 
 def check_whole(config: Any, name: str, least: int) -> None:

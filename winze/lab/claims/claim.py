@@ -6,12 +6,14 @@ Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_ra
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import numpy as np
 
+from winze.lab.axes import PointGrid
 from winze.lab.claims.verdict import (
     INCONCLUSIVE,
     LEAST,
@@ -36,47 +38,23 @@ PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
 
 
-@runtime_checkable
-class Grid(Protocol):
-    """The points that run at a scale."""
-
-    @property
-    def points(self) -> tuple[Point, ...]: ...
-    def complete(self, partial: Point) -> Point:
-        """The point with these values and the defaults of all other axes."""
-        ...
-
-    def labels(self, axis: str, partial: Point) -> tuple[Label, ...]:
-        """The values of an axis that run with the rest of the point as it is."""
-        ...
-
-
-@runtime_checkable
-class Check(Protocol):
+class Check(ABC):
     """What a claim rests on."""
 
-    @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes that the check itself compares along."""
-        ...
+    axes: tuple[str, ...]
+    """the axes that the check itself compares along"""
+    quantity: str | Quantity | None
+    """the number that it reads off each run; None where it has its own way of reading"""
+    claimed: PerCell | None
+    """the number that is claimed; of one per cell, cells without one are not judged"""
 
-    @property
-    def quantity(self) -> str | Quantity | None:
-        """The number that it reads off each run; None where it has its own way of reading."""
-        ...
-
-    @property
-    def claimed(self) -> PerCell | None:
-        """The number that is claimed; of one per cell, cells without one are not judged."""
-        ...
-
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    @abstractmethod
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         """The runs that one cell needs; none where the cell would be compared with itself."""
-        ...
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    @abstractmethod
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
         """The verdict on one cell; `key` are its values on the axes of `each`."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -104,7 +82,7 @@ class Statement:
         """The axes whose values make the cells."""
         return (self.each,) if isinstance(self.each, str) else self.each
 
-    def cells(self, grid: Grid) -> list[Point]:
+    def cells(self, grid: PointGrid) -> list[Point]:
         """The cells that a grid of points can judge: all that the check needs of them is run there."""
         seen = dict.fromkeys(
             Point({axis: point[axis] for axis in self.axes}) | self.at
@@ -177,7 +155,7 @@ class Judged:
         return [f"{name}: {verdict}" if name else verdict.sentence for name, verdict in lines]
 
 
-def judge(statement: Statement, grid: Grid, runs: Runs, quantities: Quantities | None = None) -> Judged:
+def judge(statement: Statement, grid: PointGrid, runs: Runs, quantities: Quantities | None = None) -> Judged:
     """Judge a statement by what was read; a cell whose points have no readings reads `not run`."""
     cells = []
     for cell in statement.cells(grid):
@@ -193,7 +171,7 @@ def judge(statement: Statement, grid: Grid, runs: Runs, quantities: Quantities |
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(Check):
     """A weighted sum of one quantity over points, seed by seed: Σ w q(point), of logarithms with `ratio`.
 
     `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
@@ -214,16 +192,14 @@ class Contrast:
     claimed: PerCell | None = None
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(
-            dict.fromkeys([*([self.over] if self.over else []), *(axis for one, _ in self.terms for axis in one)])
-        )
+    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
+        return tuple(dict.fromkeys(filter(None, (self.over, *(axis for one, _ in self.terms for axis in one)))))
 
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         found = tuple(point for point, _ in self._weighted(cell, grid))
         return found if len(set(found)) == len(found) else ()
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
         quantity, name = resolved(self.quantity, quantities)
         weighted = self._weighted(cell, grid)
         values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
@@ -241,7 +217,7 @@ class Contrast:
         around = self._over_samples(quantity, weighted, runs, shared)
         return self._judged(name, key, values, np.array([weight for _, weight in weighted]), unread, around)
 
-    def _weighted(self, cell: Point, grid: Grid) -> list[tuple[Point, float]]:
+    def _weighted(self, cell: Point, grid: PointGrid) -> list[tuple[Point, float]]:
         if not self.over:
             return [(grid.complete(cell | values), weight) for values, weight in self.terms]
         labels = grid.labels(self.over, cell)
@@ -256,13 +232,12 @@ class Contrast:
         self, quantity: Quantity, weighted: Sequence[tuple[Point, float]], runs: Runs, seeds: Sequence[int]
     ) -> tuple[float, float] | None:
         """The contrast's interval over samples, averaged over seeds; None for quantities that have none."""
-        spread = getattr(quantity, "spread", None)
-        if spread is None:
-            return None
-        ends = np.zeros(2)
+        ends, spread = np.zeros(2), getattr(quantity, "spread", lambda _: None)
         for point, weight in weighted:
-            pairs = np.array([spread(runs[point][seed]) for seed in seeds]).mean(0)
-            ends += np.sort(weight * pairs)
+            pairs = [spread(runs[point][seed]) for seed in seeds]
+            if None in pairs:
+                return None
+            ends += np.sort(weight * np.array(pairs).mean(0))
         return float(ends[0]), float(ends[1])
 
     def _judged(
@@ -310,7 +285,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Check):
     """Checks by name, each a cell of its own, such as one per task; `what` says what they are named by.
 
     The published numbers of a claim (`paper`) may be by name too.
@@ -318,6 +293,8 @@ class Several:
 
     what: str
     checks: Mapping[str, Contrast]
+    quantity: ClassVar[None] = None  # type: ignore[misc]
+    claimed: ClassVar[None] = None  # type: ignore[misc]
 
     @property
     def names(self) -> list[dict[str, str]]:
@@ -325,56 +302,42 @@ class Several:
         return [{self.what: name} for name in self.checks]
 
     @property
-    def axes(self) -> tuple[str, ...]:
+    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(dict.fromkeys(axis for check in self.checks.values() for axis in check.axes))
 
-    @property
-    def quantity(self) -> None:
-        return None
-
-    @property
-    def claimed(self) -> None:
-        return None
-
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         return self.checks[str(cell[self.what])].points(cell.without(self.what), grid)
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
         return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
 
 
-def lower(
-    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], by: float = 0.0
-) -> Contrast:
+At = Mapping[str, Any] | None
+"""values that replace those of the cell"""
+
+
+def lower(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
     """The quantity at one point is lower than at another, by more than `by`."""
-    terms = ((at or {}, 1.0), (than, -1.0))
-    return Contrast(quantity, lambda _: Region(high=-by, open=True), "difference", terms)
+    return _difference(quantity, at, than, Region(high=-by, open=True))
 
 
-def higher(
-    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], by: float = 0.0
-) -> Contrast:
+def higher(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
     """The quantity at one point is higher than at another, by more than `by`."""
-    terms = ((at or {}, 1.0), (than, -1.0))
-    return Contrast(quantity, lambda _: Region(low=by, open=True), "difference", terms)
+    return _difference(quantity, at, than, Region(low=by, open=True))
 
 
-def not_below(
-    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, than: Mapping[str, Any], margin: float
-) -> Contrast:
+def not_below(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], margin: float) -> Contrast:
     """The quantity at one point is no more than `margin` below that at another."""
     return higher(quantity, at, than=than, by=-margin)
 
 
-def alike(
-    quantity: str | Quantity, at: Mapping[str, Any] | None = None, *, to: Mapping[str, Any], within: float
-) -> Contrast:
+def alike(quantity: str | Quantity, at: At = None, *, to: Mapping[str, Any], within: float) -> Contrast:
     """The quantity at one point differs from that at another by no more than `within`."""
-    terms = ((at or {}, 1.0), (to, -1.0))
-    return Contrast(quantity, lambda _: Region(-within, within), "difference", terms)
+    return _difference(quantity, at, to, Region(-within, within))
 
 
-At = Mapping[str, Any] | None
+def _difference(quantity: str | Quantity, at: At, other: Mapping[str, Any], region: Region) -> Contrast:
+    return Contrast(quantity, lambda _: region, "difference", ((at or {}, 1.0), (other, -1.0)))
 
 
 def level(quantity: str | Quantity, value: PerCell, *, within: float, at: At = None) -> Contrast:
@@ -403,7 +366,7 @@ def several(what: str, checks: Mapping[str, Contrast]) -> Several:
 
 def share(
     quantity: str | Quantity,
-    at: Mapping[str, Any] | None = None,
+    at: At = None,
     *,
     of: Mapping[str, Any],
     at_least: float | None = None,

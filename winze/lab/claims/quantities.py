@@ -9,7 +9,7 @@ import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import product
 
 import numpy as np
 
@@ -42,6 +42,10 @@ class Number(ABC):
 
     @abstractmethod
     def __call__(self, readings: Readings) -> float: ...
+
+    def spread(self, readings: Readings) -> tuple[float, float] | None:
+        """The interval of the number over test samples; None where it has none."""
+        return None
 
     def __add__(self, other: Number) -> Number:
         return _Pair(self, other, operator.add)
@@ -100,36 +104,26 @@ class OverLooks(Number):
 
 @dataclass(frozen=True)
 class At(Number):
-    """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...)."""
+    """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...).
+
+    `index` None: the last place before the output, since logits have no more rank than there are classes.
+    """
 
     measure: str
-    index: int
+    index: int | None
     data: str | None = None
 
     def __str__(self) -> str:
-        where = {0: "first", -1: "last"}.get(self.index, f"{self.index + 1}.")
-        return f"{self.measure} at the {where} place{_on(self.data)}"
+        where = {0: "first place", -1: "last place", None: "last hidden layer"}
+        return f"{self.measure} at the {where.get(self.index) or f'place {self.index}'}{_on(self.data)}"
 
     def __call__(self, readings: Readings) -> float:
+        index = _hidden(readings)[-1] if self.index is None else self.index
         curve = _curve(readings, self.measure, self.data)
-        if not -len(curve) <= self.index < len(curve):
-            raise ReadingsError(f"{self.measure} was read at {len(curve)} places; there is no place {self.index}")
-        value = float(curve[self.index])
+        if not -len(curve) <= index < len(curve):
+            raise ReadingsError(f"{self.measure} was read at {len(curve)} places; there is no place {index}")
+        value = float(curve[index])
         return missing(_note(readings, self.measure, self.data)) if np.isnan(value) else value
-
-
-@dataclass(frozen=True)
-class Hidden(Number):
-    """A measure at the last place before the network's output: logits have no more rank than there are classes."""
-
-    measure: str
-    data: str | None = None
-
-    def __str__(self) -> str:
-        return f"{self.measure} at the last hidden layer{_on(self.data)}"
-
-    def __call__(self, readings: Readings) -> float:
-        return At(self.measure, _hidden(readings)[-1], self.data)(readings)
 
 
 @dataclass(frozen=True)
@@ -193,27 +187,6 @@ class TunnelLayer(Number):
 
 
 @dataclass(frozen=True)
-class KeptInTunnel(Number):
-    """The lowest probe of the hidden layers behind the tunnel's start, as a share of the probe at its start."""
-
-    threshold: float = 0.95
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return ("probe", "accuracy")
-
-    def __call__(self, readings: Readings) -> float:
-        found = mean_tunnel([readings], self.threshold, resamples=0)
-        if found.start is None:
-            return missing(found.reason)
-        curve, start = _curve(readings, "probe", None), found.start.index
-        behind = [spot for spot in _hidden(readings) if spot > start]
-        if not behind:
-            return missing("no hidden layer lies behind the start of the tunnel")
-        return float(np.nanmin(curve[behind]) / curve[start])
-
-
-@dataclass(frozen=True)
 class _Named(Number):
     number: Number
     name: str
@@ -228,10 +201,8 @@ class _Named(Number):
     def __call__(self, readings: Readings) -> float:
         return self.number(readings)
 
-    def __getattr__(self, name: str) -> Any:  # an interval over samples, where the number has one
-        if name != "spread":
-            raise AttributeError(name)
-        return getattr(self.number, name)
+    def spread(self, readings: Readings) -> tuple[float, float] | None:
+        return self.number.spread(readings)
 
 
 @dataclass(frozen=True)
@@ -250,20 +221,15 @@ class _Pair(Number):
 
     def __call__(self, readings: Readings) -> float:
         values = self.left(readings), self.right(readings)
-        for value in values:
-            if np.isnan(value):
-                return value
-        return self.combine(*values)
+        unread = [value for value in values if np.isnan(value)]
+        return unread[0] if unread else self.combine(*values)
 
-    def __getattr__(self, name: str) -> Any:  # an interval over samples, where one of the two has one
-        if name != "spread" or not any(hasattr(side, name) for side in (self.left, self.right)):
-            raise AttributeError(name)
-        return self._spread
-
-    def _spread(self, readings: Readings) -> tuple[float, float]:
-        sides: Any = (self.left, self.right)
-        ends = [side.spread(readings) if hasattr(side, "spread") else (side(readings),) for side in sides]
-        corners = [self.combine(left, right) for left in ends[0] for right in ends[1]]
+    def spread(self, readings: Readings) -> tuple[float, float] | None:
+        left, right = self.left.spread(readings), self.right.spread(readings)
+        if left is None and right is None:
+            return None
+        ends = product(left or (self.left(readings),), right or (self.right(readings),))
+        corners = [self.combine(*pair) for pair in ends]
         return min(corners), max(corners)
 
 
@@ -279,7 +245,7 @@ def last(measure: str, data: str | None = None) -> Number:
 
 def hidden(measure: str, data: str | None = None) -> Number:
     """A measure at the last place before the output."""
-    return Hidden(measure, data)
+    return At(measure, None, data)
 
 
 def best(measure: str, data: str | None = None) -> Number:

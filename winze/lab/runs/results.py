@@ -14,7 +14,6 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -79,7 +78,8 @@ def add_all(
     nothing is. The file is read and written once, by one process at a time.
     """
     file, new = file_of(recipe, root), []
-    with _locked(Path(root)):
+    Path(root).mkdir(parents=True, exist_ok=True)
+    with store.locked(Path(root), Path(root), PATIENCE):
         kept = _Known(recipe, file, _entries(file, recipe.name))
         for path in map(Path, folders):
             try:
@@ -144,19 +144,6 @@ def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
 def _told_and_read(entry: Mapping[str, Any]) -> str:
     """The settings and the readings of a run, without its seed."""
     return json.dumps([entry["config"], entry["rows"]], sort_keys=True)
-
-
-@contextmanager
-def _locked(root: Path) -> Iterator[None]:
-    """One process at a time adds to a folder of results; the folder itself is what is locked."""
-    root.mkdir(parents=True, exist_ok=True)
-    handle = os.open(root, os.O_RDONLY)
-    try:
-        if not store.lock_within(handle, PATIENCE):
-            raise store.BusyError(f"{root} is being written by another process")
-        yield
-    finally:
-        os.close(handle)
 
 
 ByPoint = dict[str, dict[Point, dict[int, Kept]]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import math
 import os
 import re
 import shutil
@@ -174,12 +175,9 @@ class Runs:
         except FileNotFoundError:
             return False
         try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
+            return not _took(handle, fcntl.LOCK_SH)
         finally:
             os.close(handle)
-        return False
 
     def _folders(self) -> list[Path]:
         if not self.root.is_dir():
@@ -202,31 +200,39 @@ class Runs:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        locks = self.root / LOCKS
-        locks.mkdir(parents=True, exist_ok=True)
-        handle = os.open(locks / key, os.O_RDWR | os.O_CREAT, 0o644)
-        try:
-            if not lock_within(handle, PATIENCE):
-                who = os.pread(handle, 200, 0).decode(errors="replace") or "another process"
-                raise BusyError(f"{self.root / key} is being written by {who}")
+        (self.root / LOCKS).mkdir(parents=True, exist_ok=True)
+        with locked(self.root / LOCKS / key, self.root / key, PATIENCE):
+            yield
+
+
+@contextmanager
+def locked(path: Path, what: Path, seconds: float = math.inf) -> Iterator[None]:
+    """Lock a file or folder for this process alone, unless another holds it for so long; a dead holder lets go.
+
+    `what`: what is written meanwhile, for the error.
+    """
+    folder, give_up = path.is_dir(), time.monotonic() + seconds
+    handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        while not _took(handle):
+            if time.monotonic() > give_up:
+                who = "" if folder else os.pread(handle, 200, 0).decode(errors="replace")
+                raise BusyError(f"{what} is being written by {who or 'another process'}")
+            time.sleep(0.025)
+        if not folder:
             os.ftruncate(handle, 0)
             os.pwrite(handle, f"process {os.getpid()} on {socket.gethostname()}".encode(), 0)
-            yield
-        finally:
-            os.close(handle)
+        yield
+    finally:
+        os.close(handle)
 
 
-def lock_within(handle: int, seconds: float) -> bool:
-    """Lock an open file for this process alone, unless another holds it for so long; closing it lets go."""
-    give_up = time.monotonic() + seconds
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return True
-        except BlockingIOError:
-            if time.monotonic() > give_up:
-                return False
-            time.sleep(0.025)
+def _took(handle: int, how: int = fcntl.LOCK_EX) -> bool:
+    try:
+        fcntl.flock(handle, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def read(folder: Path) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -38,17 +39,6 @@ class Outcome:
     error: Exception | None = None
 
 
-@dataclass(frozen=True)
-class Task:
-    """One job as it is sent to a worker."""
-
-    job: Job
-    root: Path
-    hardware: Hardware
-    recipe: Workable | None
-    patience: float
-
-
 def sweep(
     jobs: Sequence[Job],
     root: str | os.PathLike[str],
@@ -75,8 +65,8 @@ def sweep(
         workers_for(on, jobs_at_once, hardware, todo) as workers,
     ):
         shared, patience = _shared(hardware, workers), PATIENCE if on == "ray" else 0.0
-        tasks = [Task(job, runs.root, shared, recipe, patience) for job in todo]
-        for done in workers.run(_perform, tasks, display.hear if display.shown else None):
+        work = partial(_perform, runs=runs, hardware=shared, recipe=recipe, patience=patience)
+        for done in workers.run(work, todo, display.hear if display.shown else None):
             if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
                 raise done.error
             job = todo[done.index]
@@ -103,13 +93,13 @@ def workers_for(on: Where, jobs_at_once: int, hardware: Hardware, todo: Sequence
                 yield processes
 
 
-def _perform(task: Task) -> None:
+def _perform(job: Job, *, runs: Runs, hardware: Hardware, recipe: Workable | None, patience: float) -> None:
     """What a worker does with a job."""
     tell("begun")
-    give_up = time.monotonic() + task.patience
+    give_up = time.monotonic() + patience
     while True:
         try:
-            perform(task.job, Runs(task.root), hardware=task.hardware, progress=False, recipe=task.recipe)
+            perform(job, runs, hardware=hardware, progress=False, recipe=recipe)
             return
         except BusyError:
             if time.monotonic() > give_up:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from winze.train.progress import Pace
+from winze.train.progress import Pace, bars
 
 
 class Display:
@@ -20,18 +20,9 @@ class Display:
 
     def __enter__(self) -> Display:
         if self.shown:
-            from rich.console import Console
-            from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-            columns = (
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[pace]}"),
-                TimeRemainingColumn(compact=True),
-            )
-            self.bars = Progress(*columns, console=Console(stderr=True), transient=True, speed_estimate_period=600)
+            self.bars = bars(speed_estimate_period=600)
             self.bars.start()
-            self._all = self.bars.add_task("all runs", total=len(self.names), pace=f"0 of {len(self.names)}")
+            self._all = self.bars.add_task("all runs", total=len(self.names), rate=f"0 of {len(self.names)}")
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -43,14 +34,14 @@ class Display:
         if not self.shown:
             return
         if index not in self._lines:
-            self._lines[index] = self.bars.add_task(self.names[index], total=None, pace="")
+            self._lines[index] = self.bars.add_task(self.names[index], total=None, rate="")
         if isinstance(word, Pace):
             self.bars.update(
                 self._lines[index],
                 description=f"{self.names[index]}, {word.text}",
                 completed=word.done,
                 total=word.total,
-                pace=f"{word.rate:,.0f} samples/s",
+                rate=f"{word.rate:,.0f} samples/s",
             )
 
     def end(self, index: int, error: Exception | None) -> None:
@@ -62,4 +53,4 @@ class Display:
         if error is not None:
             self.bars.console.print(f"{self.names[index]} failed: {error}", markup=False, highlight=False)
         done = self.bars.tasks[0].completed + 1
-        self.bars.update(self._all, completed=done, pace=f"{done:.0f} of {len(self.names)}")
+        self.bars.update(self._all, completed=done, rate=f"{done:.0f} of {len(self.names)}")
