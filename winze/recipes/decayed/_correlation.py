@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.lab.claims.claim import Grid, Quantities, Runs
+from winze.lab.axes import PointGrid
+from winze.lab.claims.claim import Check, Quantities, Runs
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
-from winze.readings import Point, Readings
-from winze.report import facts
+from winze.readings import Point, Readings, facts
+from winze.readings.wording import label
 from winze.report.experiment import Drawing, UnreadError
 from winze.report.experiment.drawing import PointRuns, draw_curves
-from winze.report.names import label
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
 
 @dataclass(frozen=True)
-class CorrelatesNegatively:
+class CorrelatesNegatively(Check):
     """r < 0: Pearson's r of two measures over the values of an axis, averaged over all readings during training."""
 
     one: str
@@ -31,14 +31,14 @@ class CorrelatesNegatively:
     claimed: None = None
 
     @property
-    def axes(self) -> tuple[str, ...]:
+    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
         return (self.over,)
 
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         labels = grid.labels(self.over, cell)
         return tuple(grid.complete(cell | {self.over: label}) for label in labels) if len(labels) > 2 else ()
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
         own = {point: runs[point] for point in self.points(cell, grid)}
         shared = sorted(set.intersection(*(set(seeds) for seeds in own.values())))
         found = [correlations([seeds[seed] for seeds in own.values()], self.one, self.other) for seed in shared]

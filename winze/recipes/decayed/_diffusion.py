@@ -64,8 +64,8 @@ def work(config: Diffusion, bench: Bench) -> None:
         for measure, name, features in _judges(config):
             distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
             note = "; ".join(filter(None, (f"in {name}", distance.note)))
-            told = {"data": config.data.name, "n": config.images, "note": note}
-            bench.readings.add(f"{measure}{tag}", float(distance), **told)
+            named = f"{measure}{tag}"
+            bench.readings.add(named, float(distance), data=config.data.name, n=config.images, note=note)
 
 
 def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float) -> Tensor:
