@@ -21,12 +21,6 @@ EVERY = 10
 """Each tenth sample, by its position in the loader, is held out to choose the ridge penalty."""
 
 
-def ridge_probes(reader: Reader, feed: Feed, classes: int, widths: Sequence[int]) -> list[Ridge]:
-    """One ridge probe a place from one pass."""
-    kept, held, _ = in_shards(ridge_moments, reader, feed, classes, widths)
-    return fitted(kept, held)
-
-
 def ridge_moments(
     reader: Reader, feed: Feed, classes: int, widths: Sequence[int], centres: bool = False
 ) -> tuple[list[Moments], list[Moments], ClassMeans | None]:

@@ -148,7 +148,7 @@ def scan(
             pictures="channels last" if turned else "as given",
             dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
             device=str(where),
-            versions={"python": platform.python_version(), "torch": torch.__version__},
+            versions={"python": platform.python_version(), "torch": str(torch.__version__)},
             seconds=round(time.perf_counter() - began, 2),
         )
         more = about([spot.place.name for spot in spots]) if callable(about) else about or {}

@@ -59,8 +59,24 @@ CHECKS: dict[str, Check] = {
     "embedding": _text,
     "kept": _text,
     "notes": _words,
+    "layers": _is(dict),
+    "layer_count": _count,
+    "unread": _each(_text),
+    "chance": _each(_is(int, float)),
+    "relabelled_accuracy": _is(int, float),
+    "cka": _is(dict),
+    "cka_notes": _words,
+    "every": _count,
+    "every_epoch": _count,
+    "pictures": _text,
+    "dtype": _text,
+    "limit": _count,
+    "device": _text,
+    "versions": _each(_text),
+    "seconds": _is(int, float),
+    "not_run": _each(_text),
 }
-"""What a file may say where the type is not enough."""
+"""What a file may say of each; networks and data are built from the rest, which check it themselves."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +104,7 @@ class Conventions(Mapping[str, Any]):
     pool: str | int | None = None
     probe: str | None = None
     measures: list[str] | None = None
-    samples: dict[str, Any] | int | None = None
+    samples: Any = None
     batch: int | None = None
     classes: list[str] | None = None
     class_count: int | None = None
@@ -105,11 +121,11 @@ class Conventions(Mapping[str, Any]):
     pictures: str | None = None
     dtype: str | None = None
     # on what, and with what
-    preprocess: dict[str, Any] | None = None
-    weights: str | None = None
+    preprocess: Any = None
+    weights: Any = None
     limit: int | None = None
-    training: dict[str, Any] | None = None
-    spec: dict[str, Any] | None = None
+    training: Any = None
+    spec: Any = None
     kept: str | None = None
     device: str | None = None
     versions: dict[str, str] | None = None
