@@ -1,3 +1,5 @@
+import pickle
+import sys
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -5,6 +7,8 @@ from types import MappingProxyType
 
 import pytest
 
+from winze.lab import recipe
+from winze.lab.recipe import _from_file
 from winze.lab.runs.job import Job, plain
 from winze.readings import Point
 from winze.shape import DecayedIdentity
@@ -90,3 +94,38 @@ def test_what_cannot_be_told_apart_by_its_content_is_refused_by_name(value):
 def test_keys_that_are_no_text_are_refused():
     with pytest.raises(ValueError, match="the key 1 is no text"):
         plain({1: 2})
+
+
+OWN_FILE = """
+from dataclasses import dataclass
+from winze.lab import Axis, Data, Network, Recipe, Scale, Study
+from winze.shape import Rule
+from winze.train import Epochs, Training
+
+@dataclass(frozen=True)
+class Halved(Rule):
+    weight: float = 0.5
+
+    def join(self, place, shortcut, branch):
+        return shortcut() + self.weight * branch()
+
+recipe = Recipe(
+    "my/halved", "own", "none", "https://example.org",
+    study=Study(Network("winze/resmlp3x8", rule=Halved()), Data("digits"), Training(Epochs(1))),
+    axes={"weight": Axis("network.rule.weight", (0.5, 1.0))}, scales={"quick": Scale()},
+)
+"""
+
+
+def test_a_rule_of_a_recipes_own_file_comes_along_to_another_process(tmp_path):
+    file = tmp_path / "halved.py"
+    file.write_text(OWN_FILE)
+    jobs = recipe(str(file)).jobs("quick")
+    sent = pickle.dumps(jobs)
+    for name in [name for name in sys.modules if name.startswith("winze_recipe_halved")]:
+        del sys.modules[name]  # another process has not loaded it
+    _from_file.cache_clear()
+    there = pickle.loads(sent)
+    assert [job.config.network.rule.weight for job in there] == [0.5, 1.0]
+    assert [job.key for job in there] == [job.key for job in jobs]
+    assert type(there[0].config.network.rule) is not type(jobs[0].config.network.rule)

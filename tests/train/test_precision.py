@@ -14,7 +14,8 @@ DATA = POINTS, LABELS
 ON_GPU = pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU"))
 devices = pytest.mark.parametrize("device", ["cpu", ON_GPU])
 precisions = pytest.mark.parametrize("precision", PRECISIONS)
-clips = pytest.mark.parametrize("clip", [None, 0.5])
+# a gradient scaler is where clipping makes a difference
+clipped = pytest.mark.parametrize(("precision", "clip"), [("16-mixed", None), *((one, 0.5) for one in PRECISIONS)])
 
 
 @pytest.fixture(autouse=True)
@@ -50,8 +51,7 @@ def weights(net):
 
 
 @devices
-@precisions
-@clips
+@clipped
 def test_every_precision_learns_and_evaluates(device, precision, clip):
     net, history = trained(device, precision, clip, tests={"test": DATA})
     assert history.metrics[-1]["accuracy"] > 0.9
@@ -73,8 +73,7 @@ def test_clipped_steps_go_as_far_as_in_float32(device, precision, optimizer):
 
 
 @devices
-@precisions
-@clips
+@clipped
 def test_every_precision_resumes_bit_for_bit(device, precision, clip, tmp_path):
     def stop(net, step):
         if step == 20:

@@ -6,10 +6,9 @@ Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_ra
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -30,6 +29,7 @@ from winze.readings.wording import number
 
 ROUNDING = 1e-12  # equal values have no slope, which sums of floats give as 1e-17
 HALF_LAYER = 0.5  # layers are counted in whole numbers: three equal ones do not make an interval of length 0
+Grid = PointGrid
 Quantity = Callable[[Readings], float]
 Quantities = Mapping[str, Quantity]
 Runs = Mapping[Point, Mapping[int, Readings]]
@@ -38,23 +38,32 @@ PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
 
 
-class Check(ABC):
+@runtime_checkable
+class Check(Protocol):
     """What a claim rests on."""
 
-    axes: tuple[str, ...]
-    """the axes that the check itself compares along"""
-    quantity: str | Quantity | None
-    """the number that it reads off each run; None where it has its own way of reading"""
-    claimed: PerCell | None
-    """the number that is claimed; of one per cell, cells without one are not judged"""
+    @property
+    def axes(self) -> tuple[str, ...]:
+        """The axes that the check itself compares along."""
+        ...
 
-    @abstractmethod
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+    @property
+    def quantity(self) -> str | Quantity | None:
+        """The number that it reads off each run; None where it has its own way of reading."""
+        ...
+
+    @property
+    def claimed(self) -> PerCell | None:
+        """The number that is claimed; of one per cell, cells without one are not judged."""
+        ...
+
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         """The runs that one cell needs; none where the cell would be compared with itself."""
+        ...
 
-    @abstractmethod
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
         """The verdict on one cell; `key` are its values on the axes of `each`."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +91,7 @@ class Statement:
         """The axes whose values make the cells."""
         return (self.each,) if isinstance(self.each, str) else self.each
 
-    def cells(self, grid: PointGrid) -> list[Point]:
+    def cells(self, grid: Grid) -> list[Point]:
         """The cells that a grid of points can judge: all that the check needs of them is run there."""
         seen = dict.fromkeys(
             Point({axis: point[axis] for axis in self.axes}) | self.at
@@ -155,7 +164,7 @@ class Judged:
         return [f"{name}: {verdict}" if name else verdict.sentence for name, verdict in lines]
 
 
-def judge(statement: Statement, grid: PointGrid, runs: Runs, quantities: Quantities | None = None) -> Judged:
+def judge(statement: Statement, grid: Grid, runs: Runs, quantities: Quantities | None = None) -> Judged:
     """Judge a statement by what was read; a cell whose points have no readings reads `not run`."""
     cells = []
     for cell in statement.cells(grid):
@@ -171,7 +180,7 @@ def judge(statement: Statement, grid: PointGrid, runs: Runs, quantities: Quantit
 
 
 @dataclass(frozen=True)
-class Contrast(Check):
+class Contrast:
     """A weighted sum of one quantity over points, seed by seed: Σ w q(point), of logarithms with `ratio`.
 
     `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
@@ -192,14 +201,14 @@ class Contrast(Check):
     claimed: PerCell | None = None
 
     @property
-    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, (self.over, *(axis for one, _ in self.terms for axis in one)))))
 
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         found = tuple(point for point, _ in self._weighted(cell, grid))
         return found if len(set(found)) == len(found) else ()
 
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
         quantity, name = resolved(self.quantity, quantities)
         weighted = self._weighted(cell, grid)
         values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
@@ -217,7 +226,7 @@ class Contrast(Check):
         around = self._over_samples(quantity, weighted, runs, shared)
         return self._judged(name, key, values, np.array([weight for _, weight in weighted]), unread, around)
 
-    def _weighted(self, cell: Point, grid: PointGrid) -> list[tuple[Point, float]]:
+    def _weighted(self, cell: Point, grid: Grid) -> list[tuple[Point, float]]:
         if not self.over:
             return [(grid.complete(cell | values), weight) for values, weight in self.terms]
         labels = grid.labels(self.over, cell)
@@ -285,7 +294,7 @@ class Contrast(Check):
 
 
 @dataclass(frozen=True)
-class Several(Check):
+class Several:
     """Checks by name, each a cell of its own, such as one per task; `what` says what they are named by.
 
     The published numbers of a claim (`paper`) may be by name too.
@@ -293,8 +302,8 @@ class Several(Check):
 
     what: str
     checks: Mapping[str, Contrast]
-    quantity: ClassVar[None] = None  # type: ignore[misc]
-    claimed: ClassVar[None] = None  # type: ignore[misc]
+    quantity: None = None
+    claimed: None = None
 
     @property
     def names(self) -> list[dict[str, str]]:
@@ -302,13 +311,13 @@ class Several(Check):
         return [{self.what: name} for name in self.checks]
 
     @property
-    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(axis for check in self.checks.values() for axis in check.axes))
 
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         return self.checks[str(cell[self.what])].points(cell.without(self.what), grid)
 
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
         return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from winze.depth import Place
-from winze.lab.axes import PointGrid
-from winze.lab.claims.claim import Check, PerCell, Quantities, Runs
+from winze.lab.claims.claim import Grid, PerCell, Quantities, Runs
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
 from winze.readings import Point, Readings, facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
@@ -17,7 +16,7 @@ from winze.readings.wording import number, percent
 
 
 @dataclass(frozen=True)
-class TunnelAt(Check):
+class TunnelAt:
     """The tunnel starts at a layer, give or take some: probe curves are averaged over seeds, then thresholded.
 
     The interval is that of resampled seeds and, where each sample's correctness was kept, of resampled test samples.
@@ -27,17 +26,17 @@ class TunnelAt(Check):
     layer: PerCell
     within: int
     counting: str | None = None
-    axes: ClassVar[tuple[str, ...]] = ()  # type: ignore[misc]
-    quantity: ClassVar[None] = None  # type: ignore[misc]
+    axes: tuple[str, ...] = ()
+    quantity: None = None
 
     @property
-    def claimed(self) -> PerCell:  # type: ignore[override]
+    def claimed(self) -> PerCell:
         return self.layer
 
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         return (grid.complete(cell),)
 
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
         point = grid.complete(cell)
         claimed = self.layer[key] if isinstance(self.layer, Mapping) else self.layer
         read = {seed: one for seed, one in sorted(runs[point].items()) if _has_probes(one)}
