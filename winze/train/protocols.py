@@ -246,7 +246,7 @@ def _blocks(encoder: nn.Module) -> list[nn.Module]:
 
 def _drop_branches(encoder: nn.Module, most: float) -> None:
     """Give timm's blocks a DropPath in their branches, rising linearly over depth."""
-    from timm.layers import DropPath
+    from timm.layers.drop import DropPath
 
     blocks = _blocks(encoder)
     for spot, block in enumerate(blocks):
