@@ -95,6 +95,17 @@ def spiral(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def generative(result: dict[str, Any]) -> str:
+    """One line per network and way to take steps, or to draw images."""
+    head = ["network", "device", "how", "images per second", "against plain steps", "seconds per 50,000 images"]
+    rows = []
+    for row in result["rows"]:
+        rate = row.get("images_per_second") or row["images"] / row["seconds"]
+        against = f"{row['ratio']:.2f}x" if "seconds_per_50k" in row else "–"
+        rows.append([row["network"], row["device"], row["how"], f"{rate:,.0f}", against, f"{50_000 / rate:.2f}"])
+    return table(head, rows, origin(result))
+
+
 def cut(result: dict[str, Any]) -> str:
     """One line a network and device: what cutting its tunnel off costs and saves."""
     head = ["network", "device", "cut after", "accuracy", "of the cut", "weights", "operations"]

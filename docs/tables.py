@@ -37,6 +37,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "train": table_speed.train,
     "residual_droppath": table_speed.step_costs,
     "spiral": table_speed.spiral,
+    "generative": table_speed.generative,
     "cut": table_speed.cut,
 }
 """Tables made of the file of one benchmark."""

@@ -61,11 +61,11 @@ def work(config: Diffusion, bench: Bench) -> None:
             continue
         images = _drawn(config, prepared, bench, guidance)
         bench.readings.arrays[f"images{tag}"] = images[:SHOWN].cpu().numpy()
-        for measure, name, features in _judges(config):
+        for measure, judge, features in _judges(config):
             distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
-            note = "; ".join(filter(None, (f"in {name}", distance.note)))
-            named = f"{measure}{tag}"
-            bench.readings.add(named, float(distance), data=config.data.name, n=config.images, note=note)
+            note = "; ".join(filter(None, (f"in {judge}", distance.note)))
+            name = f"{measure}{tag}"
+            bench.readings.add(name, float(distance), data=config.data.name, n=config.images, note=note)
 
 
 def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float) -> Tensor:
