@@ -346,7 +346,7 @@ def test_activation_checkpointing_gives_the_same_gradients(case: Case, rule, sta
 def test_a_compiled_network_gives_the_same_steps_in_both_stages():
     # a process of its own, where no type checks stand between the compiler and the package
     worker = Path(__file__).with_name("compiled_steps.py")
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, Path(__file__).parents[1:3]))}
     done = subprocess.run([sys.executable, str(worker)], capture_output=True, text=True, check=False, env=env)
     assert done.returncode == 0, done.stderr[-3000:]
     *steps, foreign, native = done.stdout.splitlines()

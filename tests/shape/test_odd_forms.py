@@ -432,3 +432,23 @@ def test_samples_are_masked_where_a_change_of_one_does_not_tell_their_axis(kind:
     winze.rewire(net, winze.DropPath(0.5, "constant"), example=batch())
     net.train()(batch()).sum().backward()
     assert all(p.grad is not None for p in net.parameters())
+
+
+class LayerDrop(Three):
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.layers:
+            if self.training and torch.rand(()) < 0.6:
+                continue
+            x = x + part(x)
+        return x
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_layers_that_were_dropped_while_reading_have_their_own_junctions(seed: int) -> None:
+    net = made(LayerDrop).eval()
+    torch.manual_seed(seed)  # one to three layers run in train mode
+    winze.rewire(net, winze.DecayedIdentity(0.4), example=batch())
+    x = net.stem(batch())
+    for weight, part in zip((1.0, 0.7, 0.4), net.inner.layers, strict=True):
+        x = weight * x + part(x)
+    torch.testing.assert_close(net(batch()), x)

@@ -12,7 +12,7 @@ from winze.depth import Place
 from winze.shape.capture.example import Example, accepted
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream
-from winze.shape.capture.search import Found, Identity, Search, entangled, search
+from winze.shape.capture.search import Found, Identity, Search, agree, entangled, search
 from winze.shape.junction import Junction, describe
 
 
@@ -91,6 +91,7 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     if apart:
         evaluating = search(net, example, False, apart)
         training = search(net, larger, True, apart) if training else None
+    agree(evaluating, *([training] if training else []))
     names = {module: name for name, module in net.named_modules()}
     wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
     entries: list[tuple[float, Junction, str]] = []

@@ -372,6 +372,20 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
             one.key, one.names, one.others = keys[one.operation], chosen, others
 
 
+def agree(*searches: Search) -> None:
+    """Let a sum of a loop that ran once in one mode (LayerDrop) be told by the names that the other mode needs."""
+    groups: dict[Any, list[Found]] = {}
+    for one in (one for found in searches for one in found.sums if not one.reason):
+        assert one.anchored is not None
+        groups.setdefault((one.anchored.owner, one.spot.path), []).append(one)
+    for group in groups.values():
+        names = next((one.names for one in group if one.names), ())
+        for one in group if names else ():
+            frame = None if one.names else _frame_around(one.operation.site, one)
+            if frame is not None and all(name in frame.names for name in names):
+                one.names, one.key = names, tuple(frame.names[name] for name in names)
+
+
 def _hashed(value: Any) -> Any:
     return id(value) if isinstance(value, nn.Module) else value
 
