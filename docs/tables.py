@@ -36,6 +36,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "residual_droppath": table_speed.step_costs,
     "spiral": table_speed.spiral,
     "cut": table_speed.cut,
+    "meta": table_speed.meta,
 }
 """Tables made of the file of one benchmark."""
 
