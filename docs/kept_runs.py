@@ -15,6 +15,8 @@ PAPERS = {
     "decayed": "Decayed shortcuts",
     "tunnel": "The tunnel effect",
     "temperature": "Softmax temperature",
+    "generative": "Generative representations",
+    "synthetic": "Synthetic data",
 }
 """What a page is called, by the first part of its recipes' names."""
 

@@ -145,3 +145,16 @@ def said(row: dict[str, Any]) -> str:
         return ""
     pairs = f", {row['pairs']} pairs" if row.get("ratio") is not None else ""
     return f"{row['places']} places, {row['images']} images{pairs}"
+
+
+def meta(result: dict[str, Any]) -> str:
+    """One line per number of unrolled steps: memory of the plain graph and of recomputed segments."""
+    found = {(row["device"], row["steps"], bool(row["segment"])): row for row in result["rows"]}
+    head = ["inner steps", "device", "plain, MB", "recomputed, MB", "predicted, MB", "seconds, plain and recomputed"]
+    rows = []
+    for (device, steps, recomputed), row in found.items():
+        if recomputed and (device, steps, False) in found:
+            plain = found[device, steps, False]
+            predicted, seconds = (f"{plain[key]:.4g} and {row[key]:.4g}" for key in ("predicted", "seconds"))
+            rows.append([steps, device, f"{plain['megabytes']:.4g}", f"{row['megabytes']:.4g}", predicted, seconds])
+    return table(head, rows, origin(result))

@@ -39,6 +39,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "spiral": table_speed.spiral,
     "generative": table_speed.generative,
     "cut": table_speed.cut,
+    "meta": table_speed.meta,
 }
 """Tables made of the file of one benchmark."""
 

@@ -30,7 +30,7 @@ SYNTAX = (
     "winze/mae12x192 and winze/uvit8x256"
 )
 Spec = str | Mapping[str, Any]
-OWN: dict[str, Any] = {
+OWN = {
     "mlp": MLP,
     "resmlp": ResidualMLP,
     "spiral": SpiralMLP,
@@ -147,8 +147,9 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
 def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     if spec in PRESETS:
         kind, options = PRESETS[spec]
-        takes = classes is not None and "classes" in signature(OWN[kind]).parameters
-        return _made(spec, OWN[kind], options | ({"classes": classes} if takes else {}) | kwargs)
+        make: Any = OWN[kind]
+        takes = classes is not None and "classes" in signature(make).parameters
+        return _made(spec, make, options | ({"classes": classes} if takes else {}) | kwargs)
     match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
         raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")

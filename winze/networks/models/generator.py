@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -108,7 +108,7 @@ class Learner(nn.Module):
         channels: int = 1,
         side: int = 28,
         classes: int = 10,
-        kind: Literal["cnn", "mlp"] = "cnn",
+        kind: str = "cnn",
         width: int = 64,
         depth: int = 2,
     ) -> None:

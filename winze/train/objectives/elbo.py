@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +25,7 @@ class Elbo(Goal):
 
     beta: float = 1.0
     warmup: float = 0.0
-    likelihood: Literal["gaussian", "bernoulli"] = "gaussian"
+    likelihood: str = "gaussian"
 
     def __post_init__(self) -> None:
         check_number(self, "beta", at_least=0)
