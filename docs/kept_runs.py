@@ -15,6 +15,7 @@ PAPERS = {
     "decayed": "Decayed shortcuts",
     "tunnel": "The tunnel effect",
     "temperature": "Softmax temperature",
+    "erosion": "Feature erosion",
 }
 """What a page is called, by the first part of its recipes' names."""
 

@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
+import table_erosion
 import table_reach
 import table_results
 import table_speed
@@ -25,6 +26,7 @@ BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "headlines": table_results.headlines,
     "trained": table_trained.trained,
+    "erosion": table_erosion.erosion,
 }
 """Tables made of the runs that are kept in results/, or of what comes with the package."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
