@@ -17,6 +17,7 @@ PAPERS = {
     "temperature": "Softmax temperature",
     "generative": "Generative representations",
     "synthetic": "Synthetic data",
+    "erosion": "Feature erosion",
 }
 """What a page is called, by the first part of its recipes' names."""
 

@@ -15,6 +15,7 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
 import table_measures
+import table_erosion
 import table_reach
 import table_results
 import table_speed
@@ -27,6 +28,7 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "headlines": table_results.headlines,
     "measures": table_measures.measures,
     "trained": table_trained.trained,
+    "erosion": table_erosion.erosion,
 }
 """Tables made of the runs that are kept in results/, or of what comes with the package."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {

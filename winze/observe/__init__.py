@@ -6,6 +6,7 @@ from winze.observe.files import load, save
 from winze.observe.prefix import CutError
 from winze.observe.result import Scan, compare
 from winze.observe.scan import scan
+from winze.observe.sequence import Sequence
 from winze.observe.truncate import Cut, Truncated, truncate
 from winze.observe.watch import Watch
 from winze.readings.facts import Best
@@ -16,6 +17,7 @@ __all__ = [
     "Cut",
     "CutError",
     "Scan",
+    "Sequence",
     "Truncated",
     "Watch",
     "cka_between",

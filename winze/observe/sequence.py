@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MATRIX, START, CURVES = "accuracy_matrix", "accuracy_before", "curves"
 DRIFT = "cka_drift"
+ROUNDING = 1e-9  # equal features have no drift, which sums of floats give as 1e-16
 
 
 class Sequence:
@@ -173,7 +174,8 @@ class DepthProfiles:
         self.readings.arrays[f"cka_to_first/{after}"] = between.cka
         for place, value in zip(between.places, between.cka.diagonal(), strict=True):
             where: Any = {"place": place, "data": name, "split": "test", "n": between.n}
-            self.readings.add(DRIFT, 1 - float(value) + 0.0, step=after, **where)
+            drift = 0.0 if abs(1 - value) < ROUNDING else 1 - float(value)
+            self.readings.add(DRIFT, drift, step=after, **where)
 
     def _names(self, net: nn.Module, test: Any) -> list[str]:
         if "places" not in self.readings.conventions:

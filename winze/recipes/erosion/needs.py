@@ -45,7 +45,7 @@ recipe = Recipe(
     work=erode,
     questions=(
         Question(
-            "does erosion need it: without it the original accuracy falls by 10 points less or more than that?",
+            "does erosion need it: without it the original accuracy falls by at least 10 points less?",
             several("without", {name: lower(use.fall(), {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
             each="network",
         ),
@@ -55,9 +55,10 @@ recipe = Recipe(
             each="network",
         ),
         Question(
-            "is task 1 learned in every case (class-coded accuracy of 95 % or more)?",
-            several("training", {str(name): at_least(after(1, CODED), 0.95, at={"task_1": name}) for name in WITHOUT}),
+            "control: is the square learned in every case (class-coded accuracy of 99.5 % or more)?",
+            several("training", {str(name): at_least(after(1, CODED), 0.995, at={"task_1": name}) for name in WITHOUT}),
             each="network",
+            post_hoc="raised from 95 % after the readings on digits: the network reaches 98 % without the square",
         ),
         Question(
             "does the network keep its original accuracy within 2 points without all three?",
