@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import sys
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,6 +13,7 @@ from typing import Any
 from winze.play import worker
 
 USERS = 8
+WARM = "winze.play.warm"
 FRAMES = 4  # that wait for a slow page before its worker waits too
 
 
@@ -65,7 +67,9 @@ class Sessions:
     def __init__(self, users: int = USERS) -> None:
         self.users, self.open = users, 0
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload([worker.__name__])
+        # a fresh process imports the main module once more: where that is the command line, it is there already
+        started_by = [name for name in ("winze.cli",) if name in sys.modules]
+        self._context.set_forkserver_preload([worker.__name__, WARM, *started_by])
 
     def warm(self) -> None:
         """Start the process that workers are forked from, which has imported all they need."""

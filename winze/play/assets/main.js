@@ -27,8 +27,8 @@ let [dirty, deep, unacknowledged, pendingStart, settingsTimer, frames] = [false,
 const wire = new Wire({
   onFrame: (frame) => handlers[frame.kind]?.(frame),
   onState: (state, code) => {
-    if (state === "open") { unacknowledged = 0; if (find("notice").dataset.kind === "connection") notice(""); }
-    else if (code !== 1013) notice(model.catalogue ? "Connection lost. Trying again; training will start afresh." : "Connecting …", "connection");
+    if (state === "open") unacknowledged = 0;
+    else if (code !== 1013) notice(model.catalogue ? "Connection lost. Trying again; training will start afresh." : "The server does not answer. Trying again …", "connection");
   },
 });
 
@@ -41,6 +41,7 @@ function notice(text, kind = "") {
 
 const handlers = {
   hello({ catalogue }) {
+    if (find("notice").dataset.kind === "connection") notice("");
     model.catalogue = catalogue;
     const given = fromHash(location.hash, catalogue);
     if (!controls) {

@@ -24,8 +24,8 @@ export function layout(width, net) {
   const pitch = (width - out - 8) / columns;
   const map = Math.max(18, Math.min(MOST, pitch * 0.62));
   const down = map + Math.max(4, map * 0.12);
-  const height = Math.max(rows * down, out) + HEAD + 24;
-  return { columns, rows, out, pitch, map, down, height, middle: HEAD + (height - HEAD - 24) / 2 };
+  const height = Math.max(rows * down, out) + HEAD + 4;
+  return { columns, rows, out, pitch, map, down, height, middle: HEAD + (height - HEAD - 4) / 2 };
 }
 
 const top = (l, row, rows) => l.middle - (rows * l.down) / 2 + row * l.down;

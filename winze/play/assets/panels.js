@@ -59,7 +59,7 @@ function sideBySide(p, model, draw) {
   return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
 }
 
-const squarish = (model) => (width) => Math.min(340, Math.max(170, (model.nets.length > 1 ? width / 2 - 30 : Math.min(width, 330) - 46) + 62));
+const squarish = (model) => (width) => Math.min(250, (model.nets.length > 1 ? width / 2 : width) - 80) + (model.nets.length > 1 ? 58 : 44);
 
 export function trainingPanels(model) {
   const two = () => model.nets.length > 1;
@@ -82,7 +82,7 @@ export function trainingPanels(model) {
         const values = net.profile.arrays.distances;
         if (!values) return () => "";
         const apart = [...values].filter((v) => v > 0);
-        return heatMap(p, { key: `distance${i}`, values, n: values.shape[0], low: Math.min(...apart, 1), high: Math.max(...apart, 1e-3), log: true, first: 0, label: "distance", title: two() ? "AB"[i] : "" }, t, box);
+        return heatMap(p, { key: `distance${i}`, values, n: values.shape[0], low: apart.length ? Math.min(...apart) : 1, high: apart.length ? Math.max(...apart) : 2, log: true, first: 0, label: "distance", title: two() ? "AB"[i] : "" }, t, box);
       }),
       say: () => "mean ‖hᵢ − hⱼ‖ over the plane, logarithmic",
     }),
