@@ -58,7 +58,9 @@ def open_page(chromium: Any, address: str) -> Iterator[Any]:
     contexts: list[Any] = []
     troubles: list[str] = []
 
-    def opener(hash: str = "", width: int = 1280, scheme: str = "light", at: str = "", spy: bool = False, **more: Any) -> Any:
+    def opener(
+        hash: str = "", width: int = 1280, scheme: str = "light", at: str = "", spy: bool = False, **more: Any
+    ) -> Any:
         base = at or address
         context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **more)
         contexts.append(context)

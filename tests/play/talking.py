@@ -28,6 +28,17 @@ class Talk:
             if not kind or head["kind"] == kind:
                 return head, arrays
 
+    def drain(self) -> None:
+        """Take frames until the connection is closed, which raises."""
+        while True:
+            self.get()
+
+    def flood(self, count: int) -> None:
+        """Send more messages than a server takes, then wait for it to close."""
+        for _ in range(count):
+            self.send("ack")
+        self.drain()
+
 
 @contextmanager
 def talk(address: str, **more: Any) -> Iterator[Talk]:

@@ -13,7 +13,7 @@ from winze.play.viewer import opened
 from winze.readings import ReadingsError
 
 sys.path.append(str(Path(__file__).parents[1] / "report"))
-from synthetic import scan, watched  # noqa: E402
+from synthetic import scan, watched
 
 
 @pytest.fixture(scope="module")

@@ -71,7 +71,7 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
   if (spec.shade) {
     const [from, to] = spec.shade.map((v) => Math.min(inner.x + inner.w, Math.max(inner.x, sx(v))));
     p.rect(from, inner.y, Math.max(0, to - from), inner.h, theme.shade);
-    if (to - from > 46) p.text("tunnel", (from + to) / 2, inner.y + 12, { size: 10.5, anchor: "middle", fill: theme.faint });
+    if (to - from > 46) p.text("tunnel", (from + to) / 2, inner.y + inner.h - 7, { size: 10.5, anchor: "middle", fill: theme.faint });
   }
   for (const { at, text } of ticks(left.low, left.high, Math.max(2, inner.h / 38), spec.left.log)) {
     const y = inner.y + inner.h - ((at - left.low) / (left.high - left.low)) * inner.h;
@@ -143,7 +143,7 @@ function drawLegend(p, entries, x0, y, width, theme) {
 // spec: {values (row by row), n, low, high, log?, label, title?, first (number of the first layer), key, mark?, shown}
 export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
   const head = spec.title ? 18 : 4;
-  const bar = 46;
+  const bar = 52;
   const side = Math.max(20, Math.min(box.w - 34 - bar, box.h - head - 36));
   const [x0, y0] = [box.x + 34 + Math.max(0, (box.w - 34 - bar - side) / 2), box.y + head];
   if (spec.title) p.text(spec.title, x0, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });

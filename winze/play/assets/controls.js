@@ -116,8 +116,7 @@ export class Controls {
       ...options,
       select(id("objective"), "objective", c.objectives, arm.objective, set("objective", true)),
       ...temperature,
-      make("div", { class: "pair" },
-        select(id("optimizer"), "optimizer", Object.fromEntries(c.optimizers.map((one) => [one, one])), arm.optimizer, set("optimizer")),
-        slider(id("lr"), "learning rate", { low: Math.log10(c.bounds.lr[0]), high: Math.log10(c.bounds.lr[1]), step: 0.05, value: arm.lr, ...power10, onInput: set("lr") })));
+      select(id("optimizer"), "optimizer", Object.fromEntries(c.optimizers.map((one) => [one, one])), arm.optimizer, set("optimizer")),
+      slider(id("lr"), "learning rate", { low: Math.log10(c.bounds.lr[0]), high: Math.log10(c.bounds.lr[1]), step: 0.05, value: arm.lr, ...power10, onInput: set("lr") }));
   }
 }

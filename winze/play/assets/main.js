@@ -251,7 +251,7 @@ function describe(arm) {
 function build(settings) {
   const two = settings.arms.length > 1;
   views = settings.arms.map((arm, i) => new NetworkView(i, arm, two));
-  find("networks").classList.toggle("two", two);
+  for (const id of ["networks", "panels"]) find(id).classList.toggle("two", two);
   find("networks").replaceChildren(...views.map((view) => view.element));
   if (!panels.length) {
     panels = trainingPanels(model);

@@ -66,8 +66,11 @@ function lines(p, net, l, theme) {
   const strongest = (values) => values.reduce((most, v) => Math.max(most, Math.abs(v)), 1e-9);
   const strand = (w, most, x0, y0, x1, y1) => {
     const size = Math.abs(w) / most;
-    if (size > 0.06) p.curve(x0, y0, x1, y1, w > 0 ? theme.probe : theme.rank, 0.4 + 2.2 * size, 0.25 + 0.6 * size);
+    if (size > least) p.curve(x0, y0, x1, y1, w > 0 ? theme.probe : theme.rank, thin + (thick - thin) * size, 0.2 + 0.6 * size);
   };
+  // in a narrow gap only the stronger weights are drawn, and thinner, so that single lines can be followed
+  const narrow = Math.min(1, Math.max(0, (44 - (l.pitch - l.map)) / 30)) * Math.min(1, l.rows / 8);
+  const [least, thin, thick] = [0.06 + 0.42 * narrow, 0.4, 2.4 - 1.2 * narrow];
   const half = l.map / 2;
   let most = strongest(net.weights_in);
   net.nodes.forEach((_, row) => [0, 1].forEach((i) => strand(net.weights_in[row * 2 + i], most, left(l, 0) + l.map, top(l, i, 2) + half, left(l, 1), top(l, row, l.rows) + half)));

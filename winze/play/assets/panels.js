@@ -59,7 +59,7 @@ function sideBySide(p, model, draw) {
   return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
 }
 
-const squarish = (model) => (width) => Math.min(250, (model.nets.length > 1 ? width / 2 : width) - 80) + (model.nets.length > 1 ? 58 : 44);
+const squarish = (model) => (width) => Math.min(250, (model.nets.length > 1 ? width / 2 : width) - 86) + (model.nets.length > 1 ? 58 : 44);
 
 export function trainingPanels(model) {
   const two = () => model.nets.length > 1;
@@ -104,7 +104,7 @@ export function trainingPanels(model) {
       key: "norm", title: "Norm of the logits",
       draw: (p, t) => lineChart(p, {
         x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "mean norm" },
-        series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [] })),
+        series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [], dots: model.curves.at.length < 12 })),
         legend: two() ? undefined : [], marks: model.live ? [] : [model.step],
       }, t),
       say: () => model.nets.map((net, i) => `${names(model)[i]}${short(net.profile?.facts.logits_norm ?? NaN)}`).join("; "),
@@ -149,12 +149,13 @@ function lossChart(p, t, model, colour) {
   model.nets.forEach((_, i) => {
     const tag = alone ? "" : `${"AB"[i]}: `;
     series.push({ x: curves.steps, y: curves.loss[i], colour: colour(t, i, "rank"), name: `${tag}loss`, width: 1.5 });
-    series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent });
+    series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent, dots: curves.at.length < 12 });
     if (alone) series.push({ x: curves.at, y: curves.train[i], colour: t.faint, name: "train accuracy", axis: "right", dash: [2, 2], width: 1.2, show: percent });
   });
+  const lowest = Math.min(0.95, ...series.filter((one) => one.axis === "right").flatMap((one) => one.y.filter(Number.isFinite)));
   return lineChart(p, {
     x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "loss", log: true, floor: 1e-7 },
-    right: { label: "accuracy, %", percent: true, max: 1.02 }, series, marks: model.live ? [] : [model.step],
+    right: { label: "accuracy, %", percent: true, min: Math.max(0, Math.floor(lowest * 10 - 0.5) / 10), max: 1.02 }, series, marks: model.live ? [] : [model.step],
   }, t);
 }
 

@@ -105,7 +105,7 @@ export class Viewer {
       new Panel({ key: "depth", title: "Probe accuracy and rank over depth", height: 290, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
       has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Samples at the chosen layer", height: 290, draw: (p, t) => this.embedding(p, t), say: () => `layer ${this.layer + 1}` }),
       has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, draw: (p, t) => this.similarity(p, t), say: () => `the frame marks layer ${this.layer + 1}` }),
-      has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Singular values of each layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
+      has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Spectrum of each layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
       has((scan) => Object.keys(scan.training).length) && new Panel({ key: "training", title: "Over training", height: 290, draw: (p, t) => this.training(p, t) }),
     ];
   }
