@@ -1,38 +1,15 @@
 """A running playground and a real browser for it."""
 
-import os
 import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
+from serving import playground
 
 CHROMIUM = shutil.which("chromium")
 SPY = "window.opened = []; const Real = WebSocket; window.WebSocket = class extends Real { constructor(...given) { super(...given); window.opened.push(this); } };"  # noqa: E501
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-ROOT = Path(__file__).parents[2]
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
-
-for name in ("starlette", "uvicorn", "websockets"):
-    pytest.importorskip(name)
-
-
-@contextmanager
-def playground(*words: str) -> Iterator[str]:
-    """The address of a server that runs while this is open."""
-    command = [sys.executable, "-m", "winze", "play", "--port", "0", "--no-browser", *words]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, cwd=ROOT)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().split()[-1]
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +18,7 @@ def address() -> Iterator[str]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # two of them must not be open in one process, and other folders open theirs
 def chromium() -> Iterator[Any]:
     api = pytest.importorskip("playwright.sync_api")
     if CHROMIUM is None:

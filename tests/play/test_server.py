@@ -8,7 +8,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from conftest import playground
+from serving import playground
 from talking import talk
 from waiting_page import until
 from websockets.exceptions import ConnectionClosed, InvalidStatus

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import playground
+from serving import playground
 from waiting_page import until
 
 from winze.lab.runs import store

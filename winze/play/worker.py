@@ -103,8 +103,10 @@ class Worker:
             if not isinstance(told, dict) or told.get("do") not in ACTIONS:
                 raise SettingsError(f"a message is an object whose `do` is one of {', '.join(ACTIONS)}")
             ACTIONS[told["do"]](self, told)
-        except (SettingsError, ValueError, RecursionError) as error:
-            self.send(pack("error", {"message": str(error)[:300]}))
+        except (EOFError, OSError):  # the page has gone
+            raise
+        except Exception as error:  # whatever one message breaks, the training goes on
+            self.send(pack("error", {"message": (str(error) or type(error).__name__)[:300]}))
 
     def setup_(self, told: dict[str, Any]) -> None:
         self.build(parse(told.get("settings")))
