@@ -5,6 +5,8 @@ import os
 import socket
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -148,61 +150,51 @@ def test_a_loss_that_is_lost_stops_the_training_with_advice(address: str):
         assert "reset to train again" in page.get("error")[0]["message"]
 
 
-@pytest.mark.slow
-def test_a_token_is_needed_where_others_can_reach_the_server():
-    with playground("--host", "0.0.0.0") as address:
-        assert "?token=" in address
-        local = address.replace("0.0.0.0", "127.0.0.1")
-        token = address.split("=")[1]
-        assert asked(local)[0] == 403
-        assert asked(local, "main.js")[0] == 403
-        assert asked(local, "?token=wrong-token")[0] == 403
-        for cookie in ("", "winze-play=wrong-token"):
-            with (
-                pytest.raises(InvalidStatus, match="403"),
-                talk(local, additional_headers={"Cookie": cookie}),
-            ):
-                pass
-        with talk(local, additional_headers={"Cookie": f"winze-play={token}"}) as page:
-            assert page.get()[0]["kind"] == "hello"
+@pytest.fixture(scope="module")
+def public() -> Iterator[tuple[str, dict[str, str]]]:
+    """A server that other machines could reach, with room for twenty pages, and the cookie that its token becomes."""
+    with playground("--host", "0.0.0.0", "--users", "20") as address:
+        token = address.split("?token=")[1]
+        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play={token}"}
 
 
 @pytest.mark.slow
-def test_users_are_counted_and_freed():
-    with playground("--users", "2") as address, talk(address) as first, talk(address) as second:
-        first.get("update"), second.get("update")
-        with talk(address) as third:
-            assert "--users" in third.get()[0]["message"]
-            with pytest.raises(ConnectionClosed):
-                third.get()
-        second.socket.close()
-
-        def free() -> bool:
-            with talk(address) as fourth:
-                return fourth.get()[0]["kind"] == "hello"
-
-        assert until(free)
+def test_a_token_is_needed_where_others_can_reach_the_server(public: tuple[str, dict[str, str]]):
+    address, cookie = public
+    for path in ("", "main.js", "?token=wrong-token", "?token="):
+        assert asked(address, path)[0] == 403
+    for wrong in ("", "winze-play=wrong-token"):
+        with pytest.raises(InvalidStatus, match="403"), talk(address, additional_headers={"Cookie": wrong}):
+            pass
+    assert asked(address, **cookie)[0] == 200
+    with talk(address, additional_headers=cookie) as page:
+        assert page.get()[0]["kind"] == "hello"
 
 
 @pytest.mark.slow
-def test_twenty_pages_train_at_once_each_its_own_network():
-    from contextlib import ExitStack
-
-    with playground("--users", "20") as address, ExitStack() as stack:
-        pages = [stack.enter_context(talk(address)) for _ in range(20)]
+def test_twenty_pages_train_at_once_each_its_own_network_and_one_more_waits(public: tuple[str, dict[str, str]]):
+    address, cookie = public
+    with ExitStack() as stack:
+        pages = [stack.enter_context(talk(address, additional_headers=cookie)) for _ in range(20)]
         for number, page in enumerate(pages):
             page.send("setup", settings={**SMALL, "seed": number})
             page.send("step", count=3)
         losses = set()
         for number, page in enumerate(pages):
-            head, _ = page.get("setup")
-            while head["settings"]["seed"] != number:
-                head, _ = page.get("setup")
-            _, arrays = page.get("update")
-            while not len(arrays["losses"]):
-                _, arrays = page.get("update")
-            losses.add(float(arrays["losses"][0, 1]))
+            until(lambda page=page, number=number: page.get("setup")[0]["settings"]["seed"] == number)
+            losses.add(until(lambda page=page: [float(v) for v in page.get("update")[1]["losses"][:1, 1]])[0])
         assert len(losses) == 20
+        with talk(address, additional_headers=cookie) as more:
+            assert "--users" in more.get()[0]["message"]
+            with pytest.raises(ConnectionClosed):
+                more.drain()
+        pages[3].socket.close()
+
+        def is_free() -> bool:
+            with talk(address, additional_headers=cookie) as next_page:
+                return next_page.get()[0]["kind"] == "hello"
+
+        assert until(is_free)
 
 
 def test_a_page_that_goes_away_frees_its_worker(address: str):

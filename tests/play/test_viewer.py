@@ -64,3 +64,4 @@ def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
         until(lambda: page.locator("#networks .panel").count() == 1)
         page.select_option("#measure", index=0)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
+        page.close()  # before the server, or it would try to connect again
