@@ -1,7 +1,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-BENCHMARKS := junctions reach scan train residual_droppath spiral kills
+BENCHMARKS := junctions reach scan train residual_droppath spiral kills play
 
 # the datasets lie next to a checkout on machines that have them; elsewhere their tests are skipped
 ifndef WINZE_DATA

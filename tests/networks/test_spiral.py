@@ -44,3 +44,13 @@ def test_it_learns_a_small_spiral():
 def test_a_size_below_one_is_refused(name):
     with pytest.raises(NetworkError, match=f"{name} must be at least 1"):
         SpiralMLP(**{name: 0})
+
+
+def test_an_unknown_activation_is_refused_by_name():
+    with pytest.raises(NetworkError, match="'tanh'"):
+        SpiralMLP(activation="step")
+
+
+def test_the_activation_is_inside_every_branch():
+    net = SpiralMLP(depth=2, activation="tanh")
+    assert [type(layer.branch[1]).__name__ for layer in net.layers] == ["Tanh", "Tanh"]

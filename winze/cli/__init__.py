@@ -21,6 +21,7 @@ from winze.cli.demo import Demo
 from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable, said
 from winze.cli.junctions import Junctions
 from winze.cli.listing import List
+from winze.cli.play import Play
 from winze.cli.report import Report
 from winze.cli.run import Run
 from winze.cli.runs import Runs
@@ -49,6 +50,7 @@ VERBS: dict[str, type[Verb]] = {
     "list": List,
     "run": Run,
     "runs": Runs,
+    "play": Play,
 }
 
 

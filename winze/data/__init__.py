@@ -9,6 +9,7 @@ from winze.data.listing import Listing, available
 from winze.data.loading import load
 from winze.data.patterns import Squares, with_squares
 from winze.data.pixels import channel_statistics
+from winze.data.plane import plane
 from winze.data.preprocess import Preprocess
 from winze.data.stream import FolderStream
 from winze.data.tasks import Task, split_classes, subset, thinned
@@ -37,6 +38,7 @@ __all__ = [
     "available",
     "channel_statistics",
     "load",
+    "plane",
     "spiral",
     "split_classes",
     "subset",

@@ -1,0 +1,241 @@
+"""Who may talk to the server, what it survives, and that every page has a worker of its own."""
+
+import json
+import os
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from serving import playground
+from talking import talk
+from waiting_page import until
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from winze.play.guard import MOST_BYTES, Bucket, Guard
+from winze.play.server import assets
+
+SMALL = {"points": 32, "batch": 16, "arms": [{"depth": 2, "width": 3}]}
+
+
+def asked(address: str, path: str = "", **headers: str):
+    request = urllib.request.Request(address.split("?")[0] + path, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, dict(answer.headers), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers), error.read()
+
+
+def test_files_come_with_a_strict_policy_and_nothing_else_is_served(address: str):
+    status, headers, body = asked(address)
+    policy = headers["content-security-policy"]
+    assert status == 200
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert "http" not in policy
+    assert b"<script type" in body
+    assert b"style=" not in body
+    assert headers["x-content-type-options"] == "nosniff"
+    for path in ("missing.js", "..%2fserver.py", "%2e%2e/server.py", "main.js/x", "__init__.py"):
+        assert asked(address, path)[0] == 404
+
+
+def test_no_file_of_the_page_names_an_outside_address():
+    for name, body in assets().items():
+        text = body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http://" not in text.replace('"http://', "").replace("`http", ""), name
+        assert "https://" not in text, name
+
+
+def test_a_page_of_another_origin_is_refused(address: str):
+    for origin in ("http://evil.example", "null", "http://127.0.0.1:1", None):
+        with pytest.raises(InvalidStatus, match="403"), talk(address, origin=origin):
+            pass
+
+
+def test_a_name_that_others_control_is_refused(address: str):
+    status, _, _ = asked(address, Host="evil.example")
+    assert status == 421
+
+
+def test_malformed_messages_are_answered_and_survived(address: str):
+    with talk(address) as page:
+        page.get("update")
+        for message in ("", "{", "[]", "7", '"x"', "{}", '{"do": 3}', '{"do": "fly"}', '{"do": "show", "step": "x"}',
+                        '{"do": "view", "columns": 1e9, "rows": 1}', '{"do": "focus", "net": 5}', "[" * 9000,
+                        '{"do": "setup"}', '{"do": "step", "count": -1}'):  # fmt: skip
+            page.socket.send(message)
+            assert page.get("error")[0]["message"]
+        page.socket.send(b"\x00\x01")
+        assert "text" in page.get("error")[0]["message"]
+        page.send("setup", settings=SMALL)
+        assert page.get("setup")[0]["settings"]["points"] == 32
+
+
+def test_an_oversized_message_closes_that_page_alone(address: str):
+    with talk(address) as other, talk(address) as page:
+        page.get("update")
+        page.socket.send(json.dumps({"do": "setup", "settings": "x" * MOST_BYTES}))
+        with pytest.raises(ConnectionClosed):
+            page.drain()
+        other.send("step")
+        assert other.get("update")[0]["step"] in (0, 1)
+
+
+def test_a_flood_of_messages_is_cut_off(address: str):
+    with talk(address) as page:
+        page.get("update")
+        with pytest.raises(ConnectionClosed):
+            page.flood(5000)
+        assert page.socket.close_code == 1008
+
+
+def test_a_bucket_lets_a_burst_pass_and_then_a_rate():
+    bucket = Bucket(rate=0.0, burst=3)
+    assert [bucket.takes() for _ in range(5)] == [True, True, True, False, False]
+    assert bucket.refused == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "asks", "allowed"),
+    [
+        ("127.0.0.1", "127.0.0.1:80", True),
+        ("127.0.0.1", "localhost:80", True),
+        ("127.0.0.1", "evil.example:80", False),
+        ("127.0.0.1", "", False),
+        ("0.0.0.0", "lab.example:80", True),
+    ],
+)
+def test_on_loopback_only_loopback_names_are_answered(host: str, asks: str, allowed: bool):
+    assert Guard(host, 80).allows_host({"host": asks}) is allowed
+
+
+def test_a_page_that_does_not_acknowledge_gets_two_updates_and_no_more(address: str):
+    with talk(address) as page:
+        page.send("setup", settings=SMALL)
+        page.send("start")
+        updates = 0
+        while updates < 2:
+            updates += b'"update"' in page.socket.recv(timeout=30)[4:60]
+        with pytest.raises(TimeoutError):
+            page.socket.recv(timeout=1.0)
+        page.send("ack")
+        assert b'"update"' in page.socket.recv(timeout=30)[4:60]
+
+
+def test_the_first_loss_of_a_setup_is_the_same_for_two_pages(address: str):
+    losses = []
+    for _ in range(2):
+        with talk(address) as page:
+            page.send("setup", settings=SMALL)
+            page.get("setup")
+            page.send("step")
+            losses.append(next(a["losses"][0, 1] for h, a in iter(lambda: page.get("update"), 0) if len(a["losses"])))
+    assert losses[0] == losses[1]
+
+
+def test_a_loss_that_is_lost_stops_the_training_with_advice(address: str):
+    with talk(address) as page:
+        arm = {"depth": 24, "width": 8, "activation": "identity", "optimizer": "SGD", "lr": 1.0, "objective": "mse"}
+        page.send("setup", settings={"points": 32, "arms": [arm]})
+        page.get("setup")
+        page.send("start")
+        told = until(lambda: page.get("update")[0]["problem"])
+        assert "diverged" in told
+        page.send("start")
+        assert "reset to train again" in page.get("error")[0]["message"]
+
+
+@pytest.fixture(scope="module")
+def public() -> Iterator[tuple[str, dict[str, str]]]:
+    """A server that other machines could reach, with room for twenty pages, and the cookie that its token becomes."""
+    with playground("--host", "0.0.0.0", "--users", "20") as address:
+        token = address.split("?token=")[1]
+        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play={token}"}
+
+
+@pytest.mark.slow
+def test_a_token_is_needed_where_others_can_reach_the_server(public: tuple[str, dict[str, str]]):
+    address, cookie = public
+    for path in ("", "main.js", "?token=wrong-token", "?token="):
+        assert asked(address, path)[0] == 403
+    for wrong in ("", "winze-play=wrong-token"):
+        with pytest.raises(InvalidStatus, match="403"), talk(address, additional_headers={"Cookie": wrong}):
+            pass
+    assert asked(address, **cookie)[0] == 200
+    with talk(address, additional_headers=cookie) as page:
+        assert page.get()[0]["kind"] == "hello"
+
+
+@pytest.mark.slow
+def test_twenty_pages_train_at_once_each_its_own_network_and_one_more_waits(public: tuple[str, dict[str, str]]):
+    address, cookie = public
+    with ExitStack() as stack:
+        pages = [stack.enter_context(talk(address, additional_headers=cookie)) for _ in range(20)]
+        for number, page in enumerate(pages):
+            page.send("setup", settings={**SMALL, "seed": number})
+            page.send("step", count=3)
+        losses = set()
+        for number, page in enumerate(pages):
+            until(lambda page=page, number=number: page.get("setup")[0]["settings"]["seed"] == number)
+            losses.add(until(lambda page=page: [float(v) for v in page.get("update")[1]["losses"][:1, 1]])[0])
+        assert len(losses) == 20
+        with talk(address, additional_headers=cookie) as more:
+            assert "--users" in more.get()[0]["message"]
+            with pytest.raises(ConnectionClosed):
+                more.drain()
+        pages[3].socket.close()
+
+        def is_free() -> bool:
+            with talk(address, additional_headers=cookie) as next_page:
+                return next_page.get()[0]["kind"] == "hello"
+
+        assert until(is_free)
+
+
+def test_a_page_that_goes_away_frees_its_worker(address: str):
+    with talk(address) as page:
+        page.send("setup", settings=SMALL)
+        page.send("start")
+        page.get("update")
+        during = len(_descendants())
+    assert until(lambda: len(_descendants()) < during)
+
+
+def _descendants() -> list[int]:
+    """All processes below this one."""
+    parents: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            number, rest = path.read_text().split(" ", 1)
+            parents.setdefault(int(rest.rsplit(")", 1)[1].split()[1]), []).append(int(number))
+        except OSError:
+            continue
+    found, waiting = [], [os.getpid()]
+    while waiting:
+        waiting += (new := parents.get(waiting.pop(), []))
+        found += new
+    return found
+
+
+def test_a_port_in_use_is_told_in_one_line(capsys: pytest.CaptureFixture[str]):
+    from winze.cli import main
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        code = main(["play", "--no-browser", "--port", str(taken.getsockname()[1])])
+    assert code == 2
+    assert "give another --port" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--users", "0"], ["--token", "short"], ["--port", "70000"], ["missing-folder"]])
+def test_bad_input_is_told_in_one_line(words: list[str], capsys: pytest.CaptureFixture[str]):
+    from winze.cli import main
+
+    assert main(["play", "--no-browser", *words]) == 2
+    assert len(capsys.readouterr().err.strip().splitlines()) == 1

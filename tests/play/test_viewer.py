@@ -1,0 +1,67 @@
+"""Stored scans and runs in the same panels, without training."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from serving import playground
+from waiting_page import until
+
+from winze.lab.runs import store
+from winze.play.viewer import opened
+from winze.readings import ReadingsError
+
+sys.path.append(str(Path(__file__).parents[1] / "report"))
+from synthetic import scan, watched
+
+
+@pytest.fixture(scope="module")
+def scans(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("scans")
+    scan(classes=["<script>alert(1)</script>", *"abcdefghi"]).save(folder / "plain")
+    scan(probe=[0.5, 0.9, 0.98]).save(folder / "decayed")
+    return folder
+
+
+def test_one_folder_is_a_scan_and_a_folder_of_folders_a_comparison(scans: Path):
+    assert [one["name"] for one in opened([scans / "plain"])["scans"]] == ["plain"]
+    assert sorted(one["name"] for one in opened([scans])["scans"]) == ["decayed", "plain"]
+    both = opened([scans / "plain", scans / "decayed"])
+    assert list(both["findings"]) == ["plain", "decayed"]
+
+
+def test_a_run_is_named_by_its_point_and_seed(tmp_path: Path):
+    watched().save(tmp_path / "0123456789abcdef")
+    told = {"kind": store.KIND, "version": store.FORMAT, "point": {"alpha": 0.6}, "seed": 2, "status": "done"}
+    (tmp_path / "0123456789abcdef" / store.RUN).write_bytes(store.sealed(told))
+    assert [one["name"] for one in opened([tmp_path])["scans"]] == ["alpha 0.6, seed 2"]
+
+
+def test_a_folder_without_readings_is_refused(tmp_path: Path):
+    with pytest.raises(ReadingsError, match="holds no scan"):
+        opened([tmp_path])
+    with pytest.raises(ReadingsError, match="is no folder"):
+        opened([tmp_path / "missing"])
+
+
+@pytest.mark.slow
+def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
+    with playground(str(scans)) as address:
+        page = open_page(at=address)
+        assert page.locator("#transport").is_hidden()
+        assert page.locator("#panels .panel").count() >= 3
+        assert page.locator("#networks .panel").count() == 2
+        assert page.locator("#networks script").count() == 0
+        first = page.inner_text(".facts")
+        image = "() => document.getElementById('cka-canvas').toDataURL()"
+        before = page.evaluate(image)
+        page.focus("#layer")
+        page.keyboard.press("ArrowRight")
+        until(lambda: page.inner_text(".facts") != first)
+        assert page.evaluate(image) != before
+        page.uncheck("#scan-0")
+        until(lambda: page.locator("#networks .panel").count() == 1)
+        page.select_option("#measure", index=0)
+        assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
+        page.close()  # before the server, or it would try to connect again

@@ -1,0 +1,56 @@
+"""`winze play`: train small networks in the browser, or walk through stored scans."""
+
+from __future__ import annotations
+
+import sys
+import webbrowser
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+
+@dataclass(frozen=True)
+class Play:
+    """Watch networks learn in the browser; with folders, walk through stored scans or runs layer by layer."""
+
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR ...")] = ()
+    """folders that `winze scan` or `winze run` wrote; several, or a folder of them, are compared"""
+    host: str = "127.0.0.1"
+    """address to listen on; any other than this machine's own needs a token, which is printed"""
+    port: int = 8765
+    """port to listen on; 0: any that is free"""
+    token: str | None = None
+    """token of your own (a random one, where a token is needed)"""
+    users: int = 8
+    """pages that may train at once, each in a process of its own"""
+    browser: bool = True
+    """open the page in the browser"""
+
+    def run(self) -> None:
+        try:
+            from winze.play.server import serve
+        except ModuleNotFoundError as absent:
+            raise ValueError(f"winze play needs {absent.name}: pip install 'winze[play]'") from absent
+        from winze.cli.folder import stored
+        from winze.play.viewer import opened
+
+        if self.users < 1:
+            raise ValueError(f"users must be at least 1, got {self.users}")
+        if not 0 <= self.port < 1 << 16:
+            raise ValueError(f"a port lies between 0 and 65535, not at {self.port}")
+        if self.token is not None and len(self.token) < 8:
+            raise ValueError("a token has at least 8 characters")
+        with stored(" or ".join(map(str, self.folders))):
+            shown = opened(self.folders) if self.folders else None
+        try:
+            serve(self.host, self.port, self.token, self.users, shown, self._ready)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("the playground has stopped; the same command starts it again") from None
+
+    def _ready(self, address: str) -> None:
+        sys.stdout.write(f"winze play: {address}\nstop it with Ctrl-C\n")
+        sys.stdout.flush()
+        if self.browser:
+            webbrowser.open(address)

@@ -1,0 +1,212 @@
+// Line charts and heat maps on a painter. Each returns what the point under the pointer says.
+
+import { image, viridisBytes } from "./colours.js";
+
+export const percent = (v) => (v === null || !Number.isFinite(v) ? "–" : `${(100 * v).toFixed(1)} %`);
+export const short = (v) => {
+  if (v === null || !Number.isFinite(v)) return "–";
+  if (v === 0) return "0";
+  const size = Math.abs(v);
+  if (size >= 1e5 || size < 1e-3) return v.toExponential(1);
+  return String(Number(v.toPrecision(3)));
+};
+
+function ticks(low, high, count, log) {
+  if (log) {
+    const found = [];
+    const [a, b] = [Math.ceil(low - 1e-9), Math.floor(high + 1e-9)];
+    const every = Math.max(1, Math.ceil((b - a + 1) / count));
+    for (let power = a; power <= b; power += every) found.push(power);
+    if (found.length > 1) return found.map((at) => ({ at, text: power10(at) }));
+    const step = (high - low) / 3;
+    return [0, 1, 2, 3].map((i) => ({ at: low + i * step, text: short(10 ** (low + i * step)) }));
+  }
+  const raw = (high - low) / count || 1;
+  const base = 10 ** Math.floor(Math.log10(raw));
+  const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= raw);
+  const found = [];
+  for (let at = Math.ceil(low / step - 1e-9) * step; at <= high + 1e-9; at += step) found.push({ at, text: short(Math.abs(at) < step / 1e6 ? 0 : at) });
+  return found;
+}
+
+const UP = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const power10 = (power) => (power >= -2 && power <= 3 ? String(10 ** power) : `10${[...String(power)].map((c) => UP[c]).join("")}`);
+
+function range(series, axis) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const one of series) {
+    for (const v of one.y) {
+      const w = axis.log ? (v > 0 ? Math.log10(v) : NaN) : v;
+      if (Number.isFinite(w)) { low = Math.min(low, w); high = Math.max(high, w); }
+    }
+  }
+  if (low > high) [low, high] = axis.log ? [-1, 0] : [0, 1];
+  if (axis.floor !== undefined && axis.log) low = Math.max(low, Math.log10(axis.floor));
+  const room = (high - low) * 0.06 || 0.5;
+  if (axis.min === undefined) low -= room; else low = axis.min;
+  if (axis.max === undefined) high += room; else high = axis.max;
+  return [low, high];
+}
+
+// spec: {x: {label, min, max, whole}, left: {label, log, min, max}, right?, series: [{x, y, colour, dash, axis, name, show}], shade?: [from, to], marks?: [{x}], level?}
+export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
+  const right = spec.series.some((one) => one.axis === "right") && spec.right;
+  const legend = spec.legend ?? spec.series.filter((one) => one.name);
+  const lines = layLegend(legend, box.w - 50);
+  const head = (spec.title ? 16 : 0) + lines * 15 + 3;
+  const inner = { x: box.x + 44, y: box.y + head + 4, w: box.w - 44 - (right ? 40 : 10), h: box.h - head - 40 };
+  if (inner.w < 20 || inner.h < 20) return () => "";
+  const xs = spec.series.flatMap((one) => [one.x[0], one.x.at(-1)]).filter(Number.isFinite);
+  const xlow = spec.x.min ?? Math.min(...xs, Infinity);
+  const xhigh = spec.x.max ?? Math.max(...xs, -Infinity);
+  const [x0, x1] = xlow < xhigh ? [xlow, xhigh] : [Number.isFinite(xlow) ? xlow - 0.5 : 0, Number.isFinite(xlow) ? xlow + 0.5 : 1];
+  const sx = (v) => inner.x + ((v - x0) / (x1 - x0)) * inner.w;
+  const scale = (axis, side) => {
+    const [low, high] = range(spec.series.filter((one) => (one.axis ?? "left") === side), axis);
+    return { low, high, at: (v) => inner.y + inner.h - (((axis.log ? (v > 0 ? Math.log10(v) : NaN) : v) - low) / (high - low)) * inner.h };
+  };
+  const left = scale(spec.left, "left");
+  const other = right ? scale(spec.right, "right") : null;
+  if (spec.title) p.text(spec.title, box.x + 4, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });
+  if (spec.shade) {
+    const [from, to] = spec.shade.map((v) => Math.min(inner.x + inner.w, Math.max(inner.x, sx(v))));
+    p.rect(from, inner.y, Math.max(0, to - from), inner.h, theme.shade);
+    if (to - from > 46) p.text("tunnel", (from + to) / 2, inner.y + inner.h - 7, { size: 10.5, anchor: "middle", fill: theme.faint });
+  }
+  for (const { at, text } of ticks(left.low, left.high, Math.max(2, inner.h / 38), spec.left.log)) {
+    const y = inner.y + inner.h - ((at - left.low) / (left.high - left.low)) * inner.h;
+    if (y < inner.y - 1 || y > inner.y + inner.h + 1) continue;
+    p.line([[inner.x, y], [inner.x + inner.w, y]], theme.grid, 1);
+    p.text(spec.left.percent ? `${Math.round(100 * at)}` : text, inner.x - 5, y, { size: 10.5, anchor: "end", baseline: "middle", fill: theme.faint });
+  }
+  if (other) {
+    for (const { at, text } of ticks(other.low, other.high, Math.max(2, inner.h / 38), spec.right.log)) {
+      const y = inner.y + inner.h - ((at - other.low) / (other.high - other.low)) * inner.h;
+      if (y < inner.y - 1 || y > inner.y + inner.h + 1) continue;
+      p.text(spec.right.percent ? `${Math.round(100 * at)}` : text, inner.x + inner.w + 5, y, { size: 10.5, baseline: "middle", fill: theme.faint });
+    }
+    p.text(spec.right.label, box.x + box.w - 3, inner.y + inner.h / 2, { size: 10.5, anchor: "middle", fill: theme.faint, turn: -90 });
+  }
+  for (const { at, text } of ticks(x0, x1, Math.max(2, inner.w / 70), false)) {
+    if (spec.x.whole && !Number.isInteger(Number(at.toFixed(6)))) continue;
+    p.text(spec.x.whole ? String(Math.round(at)) : text, sx(at), inner.y + inner.h + 14, { size: 10.5, anchor: "middle", fill: theme.faint });
+  }
+  p.text(spec.x.label, inner.x + inner.w / 2, box.y + box.h - 6, { size: 10.5, anchor: "middle", fill: theme.faint });
+  p.text(spec.left.label, box.x + 10, inner.y + inner.h / 2, { size: 10.5, anchor: "middle", fill: theme.faint, turn: -90 });
+  p.line([[inner.x, inner.y + inner.h], [inner.x + inner.w, inner.y + inner.h]], theme.line, 1);
+  for (const level of spec.levels ?? []) {
+    const y = left.at(level.value);
+    if (y >= inner.y && y <= inner.y + inner.h) p.line([[inner.x, y], [inner.x + inner.w, y]], level.colour, 1, [2, 3], 0.8);
+  }
+  for (const mark of spec.marks ?? []) p.line([[sx(mark), inner.y], [sx(mark), inner.y + inner.h]], theme.ink, 1, [3, 3], 0.7);
+  for (const one of spec.series) {
+    const axis = one.axis === "right" ? other : left;
+    if (!axis) continue;
+    const points = Array.from(one.y, (v, i) => [sx(one.x[i]), Math.min(inner.y + inner.h + 1, Math.max(inner.y - 1, axis.at(v)))]);
+    p.line(points, one.colour, one.width ?? 1.8, one.dash ?? [], one.opacity ?? 1);
+    if (one.dots && points.length <= 34) for (const [x, y] of points) if (Number.isFinite(y)) p.circle(x, y, 2.2, one.colour);
+  }
+  drawLegend(p, legend, box.x + 4, box.y + (spec.title ? 26 : 11), box.w - 50, theme);
+  return (px, py) => {
+    if (px < inner.x - 8 || px > inner.x + inner.w + 8 || py < box.y || py > box.y + box.h) return "";
+    const x = x0 + ((px - inner.x) / inner.w) * (x1 - x0);
+    const said = spec.series.filter((one) => one.say !== false).map((one) => {
+      let best = 0;
+      for (let i = 1; i < one.x.length; i++) if (Math.abs(one.x[i] - x) < Math.abs(one.x[best] - x)) best = i;
+      return one.x.length ? [one.x[best], `${one.name ?? ""} ${(one.show ?? short)(one.y[best])}`.trim()] : null;
+    }).filter(Boolean);
+    return said.length ? `${spec.x.unit ?? spec.x.label} ${short(said[0][0])}: ${said.map((one) => one[1]).slice(0, 6).join(", ")}` : "";
+  };
+}
+
+const entryWidth = (one) => 26 + 6.1 * one.name.length;
+
+function layLegend(entries, width) {
+  let [lines, x] = [entries.length ? 1 : 0, 0];
+  for (const one of entries) {
+    if (x && x + entryWidth(one) > width) { lines++; x = 0; }
+    x += entryWidth(one);
+  }
+  return lines;
+}
+
+function drawLegend(p, entries, x0, y, width, theme) {
+  let x = 0;
+  for (const one of entries) {
+    if (x && x + entryWidth(one) > width) { y += 15; x = 0; }
+    p.line([[x0 + x, y - 4], [x0 + x + 16, y - 4]], one.colour, 2, one.dash ?? []);
+    p.text(one.name, x0 + x + 20, y, { size: 10.5, fill: theme.faint });
+    x += entryWidth(one);
+  }
+}
+
+// spec: {values (row by row), n, low, high, log?, label, title?, first (number of the first layer), key, mark?, shown}
+export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
+  const head = spec.title ? 18 : 4;
+  const bar = 52;
+  const side = Math.max(20, Math.min(box.w - 34 - bar, box.h - head - 36));
+  const [x0, y0] = [box.x + 34 + Math.max(0, (box.w - 34 - bar - side) / 2), box.y + head];
+  if (spec.title) p.text(spec.title, x0, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });
+  const { n, values } = spec;
+  const floor = spec.log ? Math.log(Math.max(spec.low, 1e-30)) : spec.low;
+  const ceiling = spec.log ? Math.log(Math.max(spec.high, 1e-30)) : spec.high;
+  const share = (v) => ((spec.log ? Math.log(v) : v) - floor) / (ceiling - floor || 1);
+  const paper = 0xff000000 | parseInt(theme.shade.slice(5, 7) + theme.shade.slice(3, 5) + theme.shade.slice(1, 3), 16);
+  const pixels = new Uint32Array(n * n);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j < n; j++) {
+      const v = values[i * n + j];
+      const empty = !Number.isFinite(v) || (spec.log && v <= 0);
+      const [r, g, b] = empty ? [0, 0, 0] : viridisBytes(share(v));
+      pixels[(n - 1 - i) * n + j] = empty ? paper : 0xff000000 | (b << 16) | (g << 8) | r;
+    }
+  }
+  p.image(image(spec.key, n, n, pixels), x0, y0, side, side, false);
+  const cell = side / n;
+  const every = Math.max(1, Math.ceil(n / Math.max(2, Math.floor(side / 26))));
+  for (let i = 0; i < n; i += every) {
+    p.text(String(i + spec.first), x0 + (i + 0.5) * cell, y0 + side + 13, { size: 10, anchor: "middle", fill: theme.faint });
+    p.text(String(i + spec.first), x0 - 5, y0 + side - (i + 0.5) * cell, { size: 10, anchor: "end", baseline: "middle", fill: theme.faint });
+  }
+  p.text("layer", x0 + side / 2, y0 + side + 27, { size: 10.5, anchor: "middle", fill: theme.faint });
+  if (spec.mark !== undefined && spec.mark !== null) {
+    p.frame(x0 + spec.mark * cell, y0, cell, side, theme.ink, 1.2);
+    p.frame(x0, y0 + side - (spec.mark + 1) * cell, side, cell, theme.ink, 1.2);
+  }
+  const steps = 48;
+  for (let i = 0; i < steps; i++) {
+    const [r, g, b] = viridisBytes(i / (steps - 1));
+    p.rect(x0 + side + 8, y0 + side - ((i + 1) * side) / steps, 9, side / steps + 0.5, `rgb(${r},${g},${b})`);
+  }
+  for (const at of [0, 0.5, 1]) {
+    const v = spec.log ? Math.exp(floor + at * (ceiling - floor)) : floor + at * (ceiling - floor);
+    p.text(short(v), x0 + side + 20, y0 + side * (1 - at), { size: 10, baseline: "middle", fill: theme.faint });
+  }
+  return (px, py) => {
+    const [j, i] = [Math.floor((px - x0) / cell), Math.floor((y0 + side - py) / cell)];
+    if (i < 0 || j < 0 || i >= n || j >= n) return "";
+    return `layers ${i + spec.first} and ${j + spec.first}: ${spec.label} ${(spec.show ?? short)(values[i * n + j])}`;
+  };
+}
+
+// points in the plane by class; returns the number of the point under the pointer in words
+export function scatter(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
+  const { xs, ys, labels } = spec;
+  const ends = (values) => {
+    const [low, high] = [Math.min(...values), Math.max(...values)];
+    return low < high ? [low, high] : [low - 1, high + 1];
+  };
+  const [x0, x1] = ends(xs);
+  const [y0, y1] = ends(ys);
+  const at = (i) => [box.x + 8 + ((xs[i] - x0) / (x1 - x0)) * (box.w - 16), box.y + box.h - 8 - ((ys[i] - y0) / (y1 - y0)) * (box.h - 16)];
+  for (let i = 0; i < xs.length; i++) p.circle(...at(i), 2, spec.colour(labels ? labels[i] : 0));
+  return (px, py) => {
+    let [best, near] = [-1, 64];
+    for (let i = 0; i < xs.length; i++) {
+      const [x, y] = at(i);
+      const far = (x - px) ** 2 + (y - py) ** 2;
+      if (far < near) [best, near] = [i, far];
+    }
+    return best < 0 ? "" : `sample ${best}: ${spec.name(labels ? labels[best] : 0)}`;
+  };
+}

@@ -1,0 +1,170 @@
+// A panel is a title, a canvas and two buttons that save it; these are the panels of a live training.
+
+import { theme } from "./colours.js";
+import { heatMap, lineChart, percent, short } from "./charts.js";
+import { make } from "./dom.js";
+import { CanvasPainter } from "./painter.js";
+import { savePng, saveSvg } from "./save.js";
+
+export class Panel {
+  constructor({ key, title, height, draw, say, choice, wide }) {
+    Object.assign(this, { key, title, draw, say, wide });
+    this.height = height ?? 250;
+    this.read = () => "";
+    this.canvas = make("canvas", { role: "img", "aria-label": title, id: `${key}-canvas` });
+    this.note = make("p", { class: "read" });
+    this.head = make("h2", { id: `${key}-title` }, title);
+    const save = (kind, file) => make("button", {
+      type: "button", class: "small", "aria-label": `Save ${title} as ${kind}`, onclick: () => file(`winze-${key}`, this.width, this.tall(), (p) => this.draw(p, theme(), this.choice?.value)),
+    }, kind);
+    this.choice = choice && make("select", { "aria-label": choice.label, onchange: () => this.paint() },
+      ...Object.entries(choice.options).map(([value, text]) => make("option", { value }, text)));
+    this.tools = make("div", { class: "row" }, this.choice, save("PNG", savePng), save("SVG", saveSvg));
+    this.element = make("section", { class: `panel${wide ? " wide" : ""}`, "aria-labelledby": `${key}-title`, id: key },
+      make("header", {}, this.head, this.tools), this.canvas, this.note);
+    this.canvas.addEventListener("pointermove", (event) => {
+      const box = this.canvas.getBoundingClientRect();
+      this.note.textContent = this.read(event.clientX - box.left, event.clientY - box.top) || this.said || "";
+    });
+    this.canvas.addEventListener("pointerleave", () => { this.note.textContent = this.said || ""; });
+  }
+
+  get width() { return Math.max(60, this.canvas.clientWidth || 320); }
+
+  tall() { return typeof this.height === "function" ? this.height(this.width) : this.height; }
+
+  paint() {
+    if (!this.element.isConnected || this.element.hidden) return;
+    const height = this.tall();
+    const wanted = `${height}px`;
+    if (this.canvas.style.height !== wanted) this.canvas.style.height = wanted;
+    this.read = this.draw(new CanvasPainter(this.canvas, this.width, height), theme(), this.choice?.value) ?? (() => "");
+    const said = this.say?.(this.choice?.value) ?? "";
+    if (said !== this.said) {
+      if (!this.canvas.matches(":hover")) this.note.textContent = said;
+      this.said = said;
+      this.canvas.setAttribute("aria-label", said ? `${this.title}. ${said}` : this.title);
+    }
+  }
+}
+
+const names = (model) => model.nets.map((_, i) => (model.nets.length > 1 ? `${"AB"[i]} ` : ""));
+const layers = (count) => Array.from({ length: count }, (_, i) => i);
+
+// two maps side by side, or one
+function sideBySide(p, model, draw) {
+  const ready = model.nets.map((net, i) => [net, i]).filter(([net]) => net.profile);
+  const reads = ready.map(([net, i], k) => draw(net, i, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
+  if (!ready.length) p.text("reading …", p.width / 2, p.height / 2, { anchor: "middle", fill: theme().faint });
+  return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
+}
+
+const squarish = (model) => (width) => Math.min(250, (model.nets.length > 1 ? width / 2 : width) - 86) + (model.nets.length > 1 ? 58 : 44);
+
+export function trainingPanels(model) {
+  const two = () => model.nets.length > 1;
+  const colour = (t, i, alone) => (two() ? t.nets[i] : t[alone]);
+  return [
+    new Panel({
+      key: "depth", title: "Probe accuracy and rank over depth",
+      choice: { label: "Rank", options: { effective_rank: "effective rank", rank: "numerical rank" } },
+      draw: (p, t, rank) => depthChart(p, t, rank, model, colour),
+      say: () => model.nets.map((net, i) => names(model)[i] + tunnelText(net)).join("; "),
+    }),
+    new Panel({
+      key: "loss", title: "Loss and accuracy",
+      draw: (p, t) => lossChart(p, t, model, colour),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(model.curves.loss[i].at(-1) ?? NaN)}, test accuracy ${percent(net.profile?.facts.test_accuracy ?? NaN)}`).join("; "),
+    }),
+    new Panel({
+      key: "distance", title: "Distance between layers", height: squarish(model),
+      draw: (p, t) => sideBySide(p, model, (net, i, box) => {
+        const values = net.profile.arrays.distances;
+        if (!values) return () => "";
+        const apart = [...values].filter((v) => v > 0);
+        return heatMap(p, { key: `distance${i}`, values, n: values.shape[0], low: apart.length ? Math.min(...apart) : 1, high: apart.length ? Math.max(...apart) : 2, log: true, first: 0, label: "distance", title: two() ? "AB"[i] : "" }, t, box);
+      }),
+      say: () => "mean ‖hᵢ − hⱼ‖ over the plane, logarithmic",
+    }),
+    new Panel({
+      key: "cka", title: "Similarity of layers (CKA)", height: squarish(model),
+      draw: (p, t) => sideBySide(p, model, (net, i, box) => {
+        const values = net.profile.arrays.cka;
+        return values ? heatMap(p, { key: `cka${i}`, values, n: values.shape[0], low: 0, high: 1, first: 0, label: "CKA", title: two() ? "AB"[i] : "" }, t, box) : () => "";
+      }),
+      say: () => "unbiased minibatch CKA on test points",
+    }),
+    new Panel({
+      key: "spectra", title: "Singular values of each layer", height: 250,
+      choice: { label: "Of what", options: { singular_values: "features", weight_values: "weights" } },
+      draw: (p, t, kind) => sideBySide(p, model, (net, i, box) => spectraChart(p, t, net.profile.arrays[kind], kind, two() ? "AB"[i] : "", box)),
+      say: (kind) => `${kind === "weight_values" ? "of each layer's weights" : "of the centred features of h₀ and each layer"}, relative to the largest; dark to bright: early to late`,
+    }),
+    new Panel({
+      key: "norm", title: "Norm of the logits",
+      draw: (p, t) => lineChart(p, {
+        x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "mean norm" },
+        series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [], dots: model.curves.at.length < 12 })),
+        legend: two() ? undefined : [], marks: model.live ? [] : [model.step],
+      }, t),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}${short(net.profile?.facts.logits_norm ?? NaN)}`).join("; "),
+    }),
+  ];
+}
+
+function tunnelText(net) {
+  const facts = net.profile?.facts;
+  if (!facts) return "reading …";
+  if (facts.tunnel === undefined || facts.tunnel === null) return facts.note ?? "no tunnel";
+  const last = net.profile.arrays.probe.length - 1;
+  return facts.tunnel === last ? "no tunnel: the last layer alone reaches the level" : `the tunnel starts after layer ${facts.tunnel} of ${last}`;
+}
+
+function depthChart(p, t, rank, model, colour) {
+  const alone = model.nets.length === 1;
+  const series = [];
+  model.nets.forEach((net, i) => {
+    const arrays = net.profile?.arrays ?? {};
+    const tag = alone ? "" : `${"AB"[i]}: `;
+    if (arrays.probe) series.push({ x: layers(arrays.probe.length), y: arrays.probe, colour: colour(t, i, "probe"), name: `${tag}probe`, show: percent, dots: true });
+    if (arrays[rank]) series.push({ x: layers(arrays[rank].length), y: arrays[rank], colour: alone ? t.rank : t.nets[i], name: `${tag}rank`, axis: "right", dash: [6, 3] });
+  });
+  const facts = alone ? model.nets[0].profile?.facts : null;
+  const end = Math.max(1, ...series.map((one) => one.x.length - 1));
+  const lowest = Math.min(1, ...series.filter((one) => one.axis !== "right").flatMap((one) => [...one.y]));
+  return lineChart(p, {
+    x: { label: "layer", unit: "layer", whole: true, min: 0, max: end },
+    left: { label: "probe accuracy, %", percent: true, min: Math.max(0, Math.floor(lowest * 10 - 0.5) / 10), max: 1.02 },
+    right: { label: rank === "rank" ? "numerical rank" : "effective rank", min: 0 },
+    series, shade: Number.isFinite(facts?.tunnel) && facts.tunnel < end ? [facts.tunnel + 0.5, end] : null,
+    marks: alone ? [] : model.nets.map((net) => net.profile?.facts.tunnel).filter(Number.isFinite),
+    levels: facts?.tunnel_level ? [{ value: facts.tunnel_level, colour: t.probe }] : [],
+  }, t);
+}
+
+function lossChart(p, t, model, colour) {
+  const { curves } = model;
+  const alone = model.nets.length === 1;
+  const series = [];
+  model.nets.forEach((_, i) => {
+    const tag = alone ? "" : `${"AB"[i]}: `;
+    series.push({ x: curves.steps, y: curves.loss[i], colour: colour(t, i, "rank"), name: `${tag}loss`, width: 1.5 });
+    series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent, dots: curves.at.length < 12 });
+    if (alone) series.push({ x: curves.at, y: curves.train[i], colour: t.faint, name: "train accuracy", axis: "right", dash: [2, 2], width: 1.2, show: percent });
+  });
+  const lowest = Math.min(0.95, ...series.filter((one) => one.axis === "right").flatMap((one) => one.y.filter(Number.isFinite)));
+  return lineChart(p, {
+    x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "loss", log: true, floor: 1e-7 },
+    right: { label: "accuracy, %", percent: true, min: Math.max(0, Math.floor(lowest * 10 - 0.5) / 10), max: 1.02 }, series, marks: model.live ? [] : [model.step],
+  }, t);
+}
+
+function spectraChart(p, t, values, kind, title, box) {
+  if (!values) return () => "";
+  const [count, width] = values.shape;
+  const series = layers(count).map((i) => {
+    const row = values.subarray(i * width, (i + 1) * width);
+    return { x: layers(width).map((k) => k + 1), y: Array.from(row, (v) => v / row[0]), colour: t.ramp(count > 1 ? i / (count - 1) : 0), width: 1.2, say: i === 0 || i === count - 1, name: i === 0 ? "first layer" : i === count - 1 ? "last layer" : undefined };
+  });
+  return lineChart(p, { title, x: { label: "direction", unit: "direction", whole: true, min: 1, max: Math.max(2, width) }, left: { label: "relative size", log: true, floor: 1e-6, max: 0.1 }, series }, t, box);
+}

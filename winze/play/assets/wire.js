@@ -1,0 +1,44 @@
+// The connection to the server: JSON messages out, binary frames in, one acknowledgement per drawn frame.
+
+const TYPES = { u1: Uint8Array, f4: Float32Array, i4: Int32Array };
+
+export function decode(buffer) {
+  const size = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, size)));
+  const arrays = {};
+  for (const [name, type, shape, offset] of head.arrays) {
+    const count = shape.reduce((product, one) => product * one, 1);
+    const data = new TYPES[type](buffer, 4 + size + offset, count);
+    data.shape = shape;
+    arrays[name] = data;
+  }
+  return { ...head, arrays };
+}
+
+export class Wire {
+  constructor({ onFrame, onState }) {
+    this.onFrame = onFrame;
+    this.onState = onState;
+    this.tries = 0;
+    this.open();
+  }
+
+  open() {
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    this.socket = new WebSocket(`${scheme}//${location.host}/live`);
+    this.socket.binaryType = "arraybuffer";
+    this.socket.onopen = () => { this.tries = 0; this.onState("open"); };
+    this.socket.onmessage = (event) => {
+      if (event.data instanceof ArrayBuffer) this.onFrame(decode(event.data));
+    };
+    this.socket.onclose = (event) => {
+      this.onState("closed", event.code);
+      const pause = Math.min(8000, 400 * 2 ** this.tries++);
+      setTimeout(() => this.open(), event.code === 1013 ? 5000 : pause);
+    };
+  }
+
+  send(what, more = {}) {
+    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ do: what, ...more }));
+  }
+}
