@@ -44,6 +44,7 @@ def _small(name: str, folder: str, about: str) -> Known:
 
 _ALL = (
     Known("digits", "scikit-learn's digits", make=toy.digits_source),
+    Known("digit_sums", "two digits side by side, by the last digit of their sum", make=toy.digit_sums_source),
     Known("spiral", "two spiral arms in the plane", make=toy.spiral_source),
     Known("mnist", "handwritten digits", read=local.read_mnist, folder="mnist", pattern="*.gz"),
     Known("fashion_mnist", "pieces of clothing", read=local.read_fashion, folder="fashion_mnist", pattern="*.gz"),
