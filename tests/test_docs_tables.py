@@ -154,7 +154,7 @@ def written() -> dict[str, str]:
 def test_the_pages_are_up_to_date_and_small(written):
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "results").glob("*.md")} == set(written)
     for path, text in written.items():
-        assert (ROOT / path).read_text() == text, "run `make docs`"
+        assert (ROOT / path).read_text() == text, "run `make pages`"
         assert len(text.encode()) <= 60_000
 
 
