@@ -14,7 +14,7 @@ endif
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations 20
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint bench peers docs lock clean
+.PHONY: help demo test check lint bench peers pages docs lock clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
@@ -39,16 +39,19 @@ bench: $(STAMP) peers ## run every benchmark; each writes its file in results/
 
 peers: .venv-peers/.installed ## install the tools that the benchmarks compare with, in .venv-peers
 
-docs: $(STAMP) ## write the tables and figures of README.md and docs/ from results/
+pages: $(STAMP) ## write the tables and figures of README.md and docs/ from results/
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/figures.py
+
+docs: pages ## the same, then build the docs site in site/; nothing is fetched
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 lock: $(STAMP) ## write constraints.txt from the versions in .venv
 	$(BIN)/python .ci/lock.py
 	touch $(STAMP)
 
 clean: ## remove caches and build files; keeps .venv and runs/
-	rm -rf build dist demo *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf build dist demo site *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find . -name .venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
 # the stamp is younger than what it was made from, so an unchanged environment is left as it is

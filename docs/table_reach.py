@@ -6,7 +6,7 @@ from table_text import origin, table
 
 
 def reach(result: dict[str, Any]) -> str:
-    """One line a network: are its junctions found, and does every rule work there?"""
+    """One line per network: are its junctions found, and does every rule work there?"""
     head = [
         "network",
         "family",
@@ -42,7 +42,7 @@ def reach(result: dict[str, Any]) -> str:
 
 
 def reach_sources(result: dict[str, Any]) -> str:
-    """One line a library: how many of its networks pass each check."""
+    """One line per library: how many of its networks pass each check."""
     head = [
         "source",
         "networks",

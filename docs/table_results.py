@@ -1,6 +1,7 @@
 """The pages in docs/results, one per paper, and README's table of headline claims, from the runs kept in results/."""
 
 import math
+import re
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,13 +15,19 @@ from winze.lab.claims import Claim, Question, Runs
 from winze.lab.claims.claim import Quantity, resolved
 from winze.lab.claims.table import Line, counted, failures
 from winze.lab.claims.table import largest as at_largest
-from winze.lab.claims.verdict import NOT_RUN, Verdict
+from winze.lab.claims.verdict import NOT_RUN, SUPPORTED, Verdict
 from winze.lab.runs.results import load, stale
 from winze.readings import Point, Readings, ReadingsError
 from winze.readings.point import shown
 from winze.readings.wording import number
 
 FOLDER = "docs/results"
+MOST = 15  # headline claims in README
+SHOWN = 3  # cells of a headline claim that are listed one by one
+BRACKETS = (
+    "Brackets: 95 % interval over seeds, one per cell in the order of the networks; above three cells, the range over "
+    "cells. In parentheses: supported cells."
+)
 READ = (
     "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
     "lies wholly on the other, and *inconclusive* otherwise and below three seeds. A claim is supported where no cell "
@@ -36,37 +43,75 @@ def pages(results: Path) -> dict[str, str]:
 
 
 def headlines(results: Path) -> str:
-    """README's table: the headline claims of every paper."""
-    head = ["claim", "verdict", "here, against the paper", "network and data", "seeds", "page"]
-    rows = []
-    for paper, several in recipes().items():
-        for recipe in several:
-            for line in at_largest(lines_of(recipe.name, results)):
-                if getattr(line.statement, "headline", False) and line.word != NOT_RUN:
-                    rows.append([*_headline(recipe, line), f"[{PAPERS.get(paper, paper)}]({FOLDER}/{paper}.md)"])
-    return table(head, rows, _machines(results))
+    """README's table: the headline claims of every paper, at most MOST of them."""
+    head = ["claim", "verdict", "here", "paper", "network and data", "seeds", "page"]
+    rows = {
+        paper: [
+            [*_headline(recipe, line), f"[{PAPERS.get(paper, paper)}]({FOLDER}/{paper}.md)"]
+            for recipe in several
+            for line in at_largest(lines_of(recipe.name, results))
+            if getattr(line.statement, "headline", False) and line.word != NOT_RUN
+        ]
+        for paper, several in recipes().items()
+    }
+    while sum(map(len, rows.values())) > MOST:
+        max(rows.values(), key=len).pop()
+    below = " ".join(filter(None, (BRACKETS, _machines(results))))
+    return table(head, [row for several in rows.values() for row in several], below)
 
 
 def _headline(recipe: Recipe, line: Line) -> list[str]:
+    """A claim in short, its verdict, the effects of its cells, the paper's numbers, and what they rest on."""
     cells = [(cell, verdict) for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
-    pairs = zip(line.judged.names, line.judged.cells, strict=True)
-    names = [name for name, (_, verdict) in pairs if verdict.word != NOT_RUN]
-    told = [_effect(verdict, line.statement.published(cell)) for cell, verdict in cells]
-    said = [f"{name}: {one}" if name else one for name, one in zip(names, told, strict=True)]
+    published = [line.statement.published(cell) for cell, _ in cells]
+    here = _effects([verdict for _, verdict in cells], _in_points(recipe, line, published))
+    said = list(dict.fromkeys(str(one) for one in published if one != ""))
+    told = "; ".join(said) if len(said) <= SHOWN else str(getattr(line.statement, "source", ""))
     counts = sorted({verdict.n for _, verdict in cells})
-    if len(said) > 3:
-        words = [verdict.word for _, verdict in cells]
-        said = [f"{words.count(word)} of {len(words)} cells {word}" for word in dict.fromkeys(words)]
-    seeds = " to ".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"
-    return [line.statement.text, f"**{line.word}**", "; ".join(said) or "-", _trained(recipe, line), seeds]
+    seeds = "-".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"
+    supported = [verdict.word for _, verdict in cells].count(SUPPORTED)
+    word = f"**{line.word}**" + (f" ({supported} of {len(cells)})" if len(cells) > 1 else "")
+    return [_short(line.statement.text), word, here or "-", told or "-", _trained(recipe, line), seeds]
 
 
-def _effect(verdict: Verdict, paper: str | float) -> str:
-    """The estimate with its interval, beside the paper's number and in its unit."""
-    factor, unit = (100, " points") if str(paper).endswith("points") else (1, "")
-    middle, low, high = (number(factor * one) for one in (verdict.estimate, verdict.low, verdict.high))
-    interval = f" [{low}, {high}]" if math.isfinite(verdict.low + verdict.high) else ""
-    return f"{middle}{unit}{interval}" + (f" (paper: {paper})" if paper != "" else "")
+def _short(text: str) -> str:
+    """A claim without its parentheses and without what follows a colon."""
+    return re.sub(r" \([^)]*\)", "", text).split(": ")[0]
+
+
+def _in_points(recipe: Recipe, line: Line, published: Sequence[str | float]) -> bool:
+    """Whether a claim is about a difference of accuracies, which is written in percentage points."""
+    if any(str(one).endswith("points") for one in published) or "points" in line.statement.text:
+        return True
+    if line.statement.check.quantity is None:
+        return False
+    name = resolved(line.statement.check.quantity, recipe.quantities)[1]
+    return "accuracy" in name or "forgetting" in name
+
+
+def _effects(verdicts: Sequence[Verdict], points: bool) -> str:
+    """Estimates with their intervals; of more than three cells, the range of the estimates and of their intervals."""
+    factor, unit = (100, " points") if points else (1, "")
+    known = [verdict for verdict in verdicts if math.isfinite(verdict.estimate)]
+    if len(known) > SHOWN:
+        ends = [verdict for verdict in known if math.isfinite(verdict.low + verdict.high)]
+        low, high = (edge(factor * verdict.estimate for verdict in known) for edge in (min, max))
+        within = [
+            factor * edge
+            for edge in (min((one.low for one in ends), default=math.nan), max((one.high for one in ends), default=0))
+        ]
+        return f"{_brief(low)} to {_brief(high)}{_between(*within)}{unit}"
+    said = [_brief(factor * one.estimate) + _between(factor * one.low, factor * one.high) for one in known]
+    return ", ".join(said) + (unit if said else "")
+
+
+def _between(low: float, high: float) -> str:
+    return f" [{_brief(low)}, {_brief(high)}]" if math.isfinite(low + high) else ""
+
+
+def _brief(value: float) -> str:
+    """Two significant digits, or none behind the point."""
+    return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
 
 
 def _trained(recipe: Recipe, line: Line) -> str:

@@ -6,7 +6,7 @@ from table_text import origin, table
 
 
 def junctions(result: dict[str, Any]) -> str:
-    """One line a network and device: what a rewired forward costs against the untouched one."""
+    """One line per network and device: what a rewired forward costs against the untouched one."""
     head = ["network", "device", "time, rewired / untouched", "interval", "capture, seconds"]
     rows = [
         [
@@ -22,7 +22,7 @@ def junctions(result: dict[str, Any]) -> str:
 
 
 def scan(result: dict[str, Any]) -> str:
-    """One line a tool and device: what it costs against the plain forward, and how exact it is."""
+    """One line per tool and device: what it costs against the plain forward, and how exact it is."""
     head = ["tool", "device", "time / plain forward", "time / winze's", "extra memory", "error"]
     head += ["error, mean 100x the spread", "how"]
     rows = [
@@ -50,7 +50,7 @@ def held(row: dict[str, Any]) -> str:
 
 
 def train(result: dict[str, Any]) -> str:
-    """One line a way to train: images a second, or seconds, against a hand-written loop."""
+    """One line per way to train: images per second, or seconds, against a hand-written loop."""
     head = ["network", "device", "how", "processes", "images/s", "ratio"]
     rows = [
         [
@@ -67,7 +67,7 @@ def train(result: dict[str, Any]) -> str:
 
 
 def step_costs(result: dict[str, Any]) -> str:
-    """One line a network and way to run the rules: time and memory of a training step against the plain one."""
+    """One line per network and way to run the rules: time and memory of a training step against the plain one."""
     head = ["network", "way", "steps", "batch", "time", "stage 1", "stage 2", "memory", "stage 1", "stage 2"]
     rows = []
     for row in result["rows"]:
@@ -79,7 +79,7 @@ def step_costs(result: dict[str, Any]) -> str:
 
 
 def spiral(result: dict[str, Any]) -> str:
-    """One line a network and algorithm: how much faster its seeds train side by side than one after the other."""
+    """One line per network and algorithm: how much faster its seeds train side by side than one after the other."""
     head = ["network", "device", "networks", "steps", "speed", "seconds one after the other"]
     rows = [
         [
@@ -107,9 +107,9 @@ def generative(result: dict[str, Any]) -> str:
 
 
 def cut(result: dict[str, Any]) -> str:
-    """One line a network and device: what cutting its tunnel off costs and saves."""
+    """One line per network and device: what cutting its tunnel off costs and saves."""
     head = ["network", "device", "cut after", "accuracy", "of the cut", "weights", "operations"]
-    head += ["time, one picture", "time, 256 pictures", "best for other data", "its gain over the last"]
+    head += ["time, one image", "time, 256 images", "best layer for OOD data", "OOD accuracy over the last"]
     rows = [
         [
             f"`{row['network']}`",

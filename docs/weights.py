@@ -2,7 +2,7 @@
 
     winze run tunnel/small --scale gpu --seeds 0 && python docs/weights.py runs/3f2a... runs/91bc... runs/77e0...
 
-Each network is judged on the test pictures by its weights in half precision, and that accuracy is stored with it.
+Each network is judged on the test images by its weights in half precision, and that accuracy is stored with it.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def packed(folder: Path) -> tuple[Path, OwnWeights]:
 
 
 def accuracy(net: torch.nn.Module, dataset: Dataset, preprocess: Preprocess) -> float:
-    """The share of test pictures that a network gets right."""
+    """The share of test images that a network gets right."""
     right = 0
     with torch.no_grad():
         for images, labels in Batches(*dataset.test, size=500, preprocess=preprocess):

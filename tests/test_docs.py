@@ -36,14 +36,14 @@ def modules_with_examples() -> list[str]:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_tables_are_up_to_date(name):
-    assert tables.refresh(PAGES[name], ROOT / "results") == PAGES[name], "run `make docs`"
+    assert tables.refresh(PAGES[name], ROOT / "results") == PAGES[name], "run `make pages`"
 
 
 def test_figures_are_up_to_date(tmp_path):
     """Shapes may move with matplotlib's version; the numbers that the lines go through come from results/."""
     for new in figures.draw(tmp_path):
         old = ROOT / "docs" / "figures" / new.name
-        assert words(old.read_text()) == words(new.read_text()), "run `make docs`"
+        assert words(old.read_text()) == words(new.read_text()), "run `make pages`"
     assert {path.name for path in (ROOT / "docs" / "figures").iterdir()} == {path.name for path in tmp_path.iterdir()}
 
 

@@ -106,12 +106,31 @@ def test_the_numbers_are_means_over_sound_seeds(page):
 
 def test_headlines_have_effect_interval_paper_and_seeds_and_leave_out_what_was_not_run(made, tmp_path):
     head, _, *found = rows(pages.headlines(tmp_path))
-    assert head == ["claim", "verdict", "here, against the paper", "network and data", "seeds", "page"]
+    assert head == ["claim", "verdict", "here", "paper", "network and data", "seeds", "page"]
     assert [row[0] for row in found] == ["a claim \\| with a bar", "a level"]
-    assert "fast: 150 points [" in found[0][2]
-    assert "(paper: 8 points)" in found[0][2]
-    assert found[0][4] == "2 to 3"
-    assert found[0][5] == "[small](docs/results/small.md)"
+    assert found[0][1] == "**inconclusive** (1 of 2)"
+    assert re.fullmatch(r"160 \[-?[\d,]+, [\d,]+\], 150 \[-?[\d,]+, [\d,]+\] points", found[0][2])
+    assert found[0][3] == "8 points"
+    assert found[0][5] == "2-3"
+    assert found[0][6] == "[small](docs/results/small.md)"
+
+
+def test_a_headline_is_the_claim_without_parentheses_and_explanations():
+    assert pages._short("it falls (by 5 points or more)") == "it falls"
+    assert pages._short("it is agnostic: one keeps, one loses") == "it is agnostic"
+
+
+def test_effects_of_many_cells_are_a_range():
+    cells = [pages.Verdict("supported", "", one, one - 1, one + 1, 3) for one in (1.0, 2.0, 30.0, 4.0)]
+    assert pages._effects(cells, False) == "1 to 30 [0, 31]"
+    assert pages._effects(cells[:2], True) == "100 [0, 200], 200 [100, 300] points"
+
+
+def test_rows_of_the_headlines_are_short():
+    readme = (ROOT / "README.md").read_text()
+    table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
+    for row in rows(table)[2:]:
+        assert max(map(len, row[:5])) <= 90, row
 
 
 def test_digits_are_on_no_page_and_in_no_tally(monkeypatch, made, tmp_path):
@@ -135,7 +154,7 @@ def written() -> dict[str, str]:
 def test_the_pages_are_up_to_date_and_small(written):
     assert {str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "results").glob("*.md")} == set(written)
     for path, text in written.items():
-        assert (ROOT / path).read_text() == text, "run `make docs`"
+        assert (ROOT / path).read_text() == text, "run `make pages`"
         assert len(text.encode()) <= 60_000
 
 
@@ -150,7 +169,7 @@ def test_readme_shows_at_most_fifteen_headlines_of_every_paper_that_was_run():
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     found = rows(table)[2:]
     assert 8 <= len(found) <= 15
-    assert {row[5] for row in found} == {
+    assert {row[6] for row in found} == {
         f"[{title}](docs/results/{paper}.md)" for paper, title in kept_runs.PAPERS.items()
     }
-    assert all("digits" not in row[3] for row in found)
+    assert all("digits" not in row[4] for row in found)

@@ -298,7 +298,7 @@ def test_a_batch_of_another_precision_is_preprocessed_to_float32():
         (lambda: Noise(-1.0), "at least 0"),
         (lambda: Flip()(pictures(), torch.rand(6, 2)), r"Flip wants uniform numbers \[6, 1\], got \[6, 2\]"),
         (lambda: Flip()(pictures(), torch.rand(5, 1)), r"Flip wants uniform numbers \[6, 1\], got \[5, 1\]"),
-        (lambda: Flip()(torch.rand(6, 4), torch.rand(6, 1)), "Flip takes pictures"),
+        (lambda: Flip()(torch.rand(6, 4), torch.rand(6, 1)), "Flip takes images"),
     ],
 )
 def test_what_cannot_be_done_is_refused(make, says):

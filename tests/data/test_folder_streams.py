@@ -9,7 +9,7 @@ from winze.train import SGD, Epochs, Training, fit
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Red, green and blue pictures of several sizes, 6 + 3 of each."""
+    """Red, green and blue images of several sizes, 6 + 3 of each."""
     root = tmp_path_factory.mktemp("pictures")
     for split, count in (("train", 6), ("val", 3)):
         for label, name in enumerate(("red", "green", "blue")):
@@ -82,7 +82,7 @@ def test_a_network_learns_from_a_stream(folder):
     assert history.metrics[-1]["accuracy"] > 0.9
 
 
-@pytest.mark.parametrize(("change", "said"), [({"batch": 0}, "at least 1"), ({"batch": 19}, "18 pictures, fewer than")])
+@pytest.mark.parametrize(("change", "said"), [({"batch": 0}, "at least 1"), ({"batch": 19}, "18 images, fewer than")])
 def test_settings_that_make_no_sense_are_refused(folder, change, said):
     with pytest.raises(DataError, match=said):
         FolderStream(folder, True, **({"size": 8, "batch": 4, "workers": 0} | change))

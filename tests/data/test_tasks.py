@@ -9,7 +9,7 @@ from winze.data.classes import resolve
 
 
 def letters(classes=10, each=3):
-    """A set whose every picture shows the number of its class, and its row."""
+    """A set whose every image shows the number of its class, and its row."""
     labels = torch.arange(classes * each) % classes
     images = torch.stack((labels, torch.arange(len(labels)))).T.to(torch.uint8).view(-1, 1, 1, 2)
     names = tuple("abcdefghij"[:classes])

@@ -82,7 +82,7 @@ def test_a_damaged_original_is_named(tmp_path):
 
 
 def stand_in(kind, calls, fail=None):
-    """A class that behaves as torchvision's of that kind: arrays in its layout, or pictures one by one."""
+    """A class that behaves as torchvision's of that kind: arrays in its layout, or images one by one."""
     grey, layout = kind in ("MNIST", "FashionMNIST", "USPS"), "NCHW" if kind in ("SVHN", "STL10") else "NHWC"
     arrays = grey or kind in ("CIFAR10", "CIFAR100", "SVHN", "STL10")
 

@@ -190,3 +190,24 @@ def test_small_pictures_can_be_padded_to_a_size_instead_of_stretched():
 
 def test_pictures_that_are_too_large_to_be_padded_are_resized():
     assert torch.equal(load("digits", size=6, fit="pad").train_images, load("digits", size=6).train_images)
+
+
+def test_digit_sums_are_pairs_of_digits_labelled_by_the_last_digit_of_their_sum():
+    digits, sums = load("digits"), load("digit_sums", limit=40)
+    for images, labels, singles, names in (
+        (*sums.train, digits.train_images, digits.train_labels),
+        (*sums.test, digits.test_images, digits.test_labels),
+    ):
+        assert images.shape[1:] == (1, 8, 16)
+        for image, label in zip(images, labels, strict=True):
+            halves = [(singles == image[..., cut]).flatten(1).all(1) for cut in (slice(0, 8), slice(8, 16))]
+            left, right = (set(names[half].tolist()) for half in halves)
+            assert any((a + b) % 10 == int(label) for a in left for b in right)
+
+
+def test_digit_sums_cannot_be_read_off_the_pixels_by_a_linear_classifier():
+    from sklearn.linear_model import RidgeClassifier
+
+    sums = load("digit_sums[0-4]", limit=2000)
+    flat = [(x.flatten(1).numpy() / 255.0, y.numpy()) for x, y in (sums.train, sums.test)]
+    assert RidgeClassifier().fit(*flat[0]).score(*flat[1]) < 0.35

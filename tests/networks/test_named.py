@@ -127,7 +127,7 @@ def test_our_own_networks_take_samples_of_a_shape_by_their_options(spec):
 
 def test_networks_for_pictures_do_not_take_points():
     assert options_for("winze/spiral6x6", (2,)) == {"inputs": 2}
-    with pytest.raises(NetworkError, match=r"takes pictures.*not samples of shape \(2,\)"):
+    with pytest.raises(NetworkError, match=r"takes images.*not samples of shape \(2,\)"):
         options_for("winze/vgg19", (2,))
 
 

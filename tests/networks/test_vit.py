@@ -1,4 +1,4 @@
-"""The small ViT: how many tokens a picture becomes, and sizes that do not fit."""
+"""The small ViT: how many tokens an image becomes, and sizes that do not fit."""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ def test_width_and_depth_are_in_its_name():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"patch": 5}, "patches of 5 x 5 do not fill a picture of 32 x 32"),
+        ({"patch": 5}, "patches of 5 x 5 do not fill an image of 32 x 32"),
         ({"patch": 0}, "patches of 0 x 0"),
         ({"width": 48}, "multiple of 32"),
         ({"side": 0}, "side must be at least 1"),
@@ -33,5 +33,5 @@ def test_sizes_that_do_not_fit_are_told(options, said):
 
 
 def test_only_square_pictures_go_in():
-    with pytest.raises(NetworkError, match="square pictures, not 32 x 48"):
+    with pytest.raises(NetworkError, match="square images, not 32 x 48"):
         options_for("winze/vit2x32", (3, 32, 48))

@@ -121,7 +121,7 @@ def test_readings_during_training_get_their_section(tmp_path: Path) -> None:
 
 
 def test_empty_readings_make_a_page_and_no_scans_an_error(tmp_path: Path) -> None:
-    assert "no probes in these readings" in made(tmp_path, net=Readings())
+    assert "readings hold no probes" in made(tmp_path, net=Readings())
     with pytest.raises(ReadingsError, match="at least one scan"):
         write({}, tmp_path / "none.html")
     assert not (tmp_path / "none.html").exists()
@@ -175,3 +175,34 @@ def test_the_csv_of_a_page_holds_no_formulas():
     cells = [cell for line in csv({"-net": readings, "b": scan()}).splitlines() for cell in line.split(",")]
     assert {"'=1+1", "'@other", "'-net"} <= set(cells)
     assert not any(cell.startswith(("=", "@", "-n")) for cell in cells)
+
+
+def test_the_page_opens_with_one_sentence_four_numbers_and_the_depth_profile(tmp_path):
+    body = made(tmp_path, net=scan())
+    assert "Layers 1-8 of 19 already reach" in body
+    spots = [body.index(f'id="{key}"') for key in ("summary", "depth-profile", "findings", "cka")]
+    assert spots == sorted(spots)
+    first = body[spots[0] : spots[1]]
+    assert first.count("<dt>") == 4
+    assert first.count('class="lead"') == 1
+    assert "<li>" not in first
+
+
+def test_everything_below_the_depth_profile_can_be_folded(tmp_path):
+    body = made(tmp_path, net=scan())
+    for key in ("findings", "cka", "cuts", "conventions", "data"):
+        assert f'aria-labelledby="{key}-title"><details class="fold" open><summary><h2 id="{key}-title">' in body
+    assert '<section id="depth-profile" aria-labelledby="depth-profile-title"><h2' in body
+
+
+def test_several_scans_open_with_a_row_of_four_numbers_each(tmp_path):
+    body = made(tmp_path, plain=scan(), decayed=scan(accuracy=0.9))
+    first = body[body.index('id="summary"') : body.index('id="depth-profile"')]
+    assert "The tunnel starts after layer 8 of 19 in <code>plain</code>" in first
+    assert first.count("<tr>") == 3
+    assert "90 %" in first
+
+
+def test_a_network_without_a_tunnel_says_so_at_the_top(tmp_path):
+    body = made(tmp_path, net=scan(probe=[0.2, 0.5, 0.98], accuracy=0.98))
+    assert "No tunnel: probe accuracy rises up to the last layer, 3, which reaches 98 %." in body

@@ -119,7 +119,7 @@ def test_two_scans_are_told_apart_in_words() -> None:
         "At the last layer the numerical rank is 23 in `plain` against 7 in `decayed`, "
         "at accuracies of 97 % and 96.8 %."
     )
-    assert said[1] == "The tunnel begins after layer 8 of 19 in `plain` and after layer 8 of 19 in `decayed`."
+    assert said[1] == "The tunnel starts after layer 8 of 19 in `plain` and after layer 8 of 19 in `decayed`."
     assert said[2].startswith("The best features for `textures` reach 48 % in `plain` (layer 7)")
 
 
@@ -211,7 +211,7 @@ def test_a_comparison_says_which_scan_has_no_tunnel_and_why() -> None:
     untrained.conventions = untrained.conventions.having(weights="random")
     said = comparison({"trained": scan(), "fresh": untrained})
     assert "No tunnel in `fresh`: the network has random weights." in said
-    assert not any(sentence.startswith("The tunnel begins") for sentence in said)
+    assert not any(sentence.startswith("The tunnel starts") for sentence in said)
 
 
 def test_no_advice_is_given_that_was_not_measured() -> None:

@@ -1,4 +1,4 @@
-"""The command line: one typed dataclass a verb, each with a `run`."""
+"""The command line: one typed dataclass per verb, each with a `run`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exit codes, and which errors speak to the user."""
+"""Exit codes, and which errors are meant for the user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ DONE, FAULT, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class FailedError(Exception):
-    """A command whose failures were told one by one; `code` is its exit code."""
+    """A command whose failures were reported one by one; `code` is its exit code."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)

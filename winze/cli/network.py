@@ -1,4 +1,4 @@
-"""A network made ready for data: built by name, filled with weights, and told how its input is prepared."""
+"""A network made ready for data: built by name, filled with weights, with the preprocessing of its input."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _input(preprocess: winze.data.Preprocess | None, normalise: Normalise) -> st
 
 
 def _channels(net: torch.nn.Module, dataset: winze.data.Dataset) -> int:
-    """What the first layer takes, where that is a convolution of grey or colour pictures; else what the data has."""
+    """What the first layer takes, where that is a convolution of grey or colour images; else what the data has."""
     from torch.nn import Conv2d, Linear
 
     first = next((m for m in net.modules() if isinstance(m, Conv2d | Linear)), None)

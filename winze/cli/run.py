@@ -30,7 +30,7 @@ class Run:
     """
 
     recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")]
-    """which, such as tunnel/main (see `winze list`), or a file of your own such as my_recipe.py"""
+    """the recipe, such as tunnel/main (see `winze list`), or a file of your own such as my_recipe.py"""
     scale: Annotated[str, tyro.conf.arg(metavar="S")]
     """how much of it: smoke (seconds), cpu (minutes on 2 cores), gpu (on one large GPU), paper (all of it)"""
     at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=A,B")] = ()
@@ -42,7 +42,7 @@ class Run:
     seeds: Annotated[str | None, tyro.conf.arg(metavar="0,1")] = None
     """these seeds instead of the scale's"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """runs at once: in so many processes, or on each GPU or machine of the cluster with --on ray"""
+    """runs at once: in this many processes, or on each GPU or machine of the cluster with --on ray"""
     on: Literal["ray"] | None = None
     """a Ray cluster: the one at RAY_ADDRESS, or this machine"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
@@ -56,7 +56,7 @@ class Run:
     compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """compile networks by torch.compile, which takes time at the start of each run"""
     deterministic: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """have a GPU compute the same bits each time, at some cost"""
+    """deterministic GPU kernels: the same bits each time, more slowly"""
 
     def run(self) -> None:
         from winze.lab.recipe import recipe
@@ -86,7 +86,7 @@ class Run:
             _tell_failures(outcomes, refused)
 
     def _tell(self, recipe: Recipe, refuse: Callable[[str], None]) -> None:
-        """Judge the claims and write the report; `refuse` hears of damaged runs, which do not count."""
+        """Judge the claims and write the report; `refuse` collects damaged runs, which do not count."""
         from winze.lab.claims.table import Line, counted, failures, is_stand_in
         from winze.lab.page import write_report
         from winze.lab.runs.results import finished

@@ -25,7 +25,7 @@ State = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
 @dataclass(frozen=True)
 class Runs:
-    """List runs, compare two, remove those that failed or were given up, or keep what they read.
+    """List runs, compare two, remove failed and unfinished ones, or keep their readings.
 
     `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs
     differ and their outcomes. `winze runs clean` lists the failed, unfinished and damaged runs, and removes them with

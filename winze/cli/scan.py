@@ -1,4 +1,4 @@
-"""`winze scan`: read a network at every depth and keep what was read."""
+"""`winze scan`: read a network at every depth and store the readings."""
 
 from __future__ import annotations
 
@@ -34,44 +34,44 @@ class Scan:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """the folder to write: readings, report.html, a copy of the weights"""
     ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="D2 ...")] = ()
-    """other data, on which the features of every depth are tried too"""
+    """out-of-distribution data, on which the features of every place are probed too"""
     weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
     """the network's weights: safetensors, or a torch checkpoint of tensors"""
     pretrained: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """take the published weights of timm or torchvision, or those that come with winze: winze/vgg19x0.25,
-    winze/resnet20 and winze/vit6x128, which have learnt cifar10"""
+    winze/resnet20 and winze/vit6x128, which are trained on cifar10"""
     places: Annotated[tuple[str, ...], tyro.conf.arg(metavar="P ...")] = ()
     """where to read: `layers`, or module names and globs such as 'layer3.*' (blocks; layers where there are none)"""
     pool: str = "mean"
     """how feature maps become features: mean, flatten, token (the class token), or K for a K x K grid"""
     probe: Literal["ridge", "adam"] = "ridge"
-    """how probes learn: closed form in the same pass, or 30 epochs of Adam"""
+    """how probes are fitted: closed form in the same pass (ridge), or 30 epochs of Adam (adam)"""
     layout: Annotated[str | None, tyro.conf.arg(metavar="AXES")] = None
     """the order of a feature map's axes, where a scan asks for it: BCHW, BHWC, BCL or BLC"""
     limit: int | None = None
-    """use at most so many train and so many test samples, spread over the classes"""
+    """use at most this many training and this many test samples, spread over the classes"""
     batch: int = 256
     """samples per batch"""
     max_features: Annotated[int, tyro.conf.arg(metavar="N")] = 8000
-    """of wider places, so many random features enter ranks, CKA and ridge probes: fewer take less memory"""
+    """of wider places, this many random features enter ranks, CKA and ridge probes; fewer take less memory"""
     memory: Annotated[float, tyro.conf.arg(metavar="GB")] = 4.0
-    """gigabytes of moments held at once; places that do not fit are read in further passes"""
+    """gigabytes of moments in memory at once; places that do not fit are read in further passes"""
     device: str | None = None
     """cpu, cuda, cuda:1 (a GPU where there is one)"""
     embed: Literal["pca", "tsne", "umap"] | None = None
-    """also draw the features of every place in two dimensions"""
+    """also embed the features of every place in two dimensions"""
     costs: bool = True
     """measure parameters, FLOPs and seconds of the network cut after every place"""
     size: int | None = None
-    """bring pictures to squares of so many pixels (the network's size for published weights, else the data's)"""
+    """resize images to squares of this many pixels (the network's size for published weights, else the data's)"""
     normalise: Normalise | None = None
-    """whose mean and deviation: the network's (default for published weights) or the data's"""
+    """normalise by the mean and deviation of the network (default for published weights) or of the data"""
     keep: bool = True
     """keep a copy of the weights in the folder, so that `winze truncate` needs nothing else"""
     seed: int = 0
     """seed of random weights"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """read the data in shards: in so many processes, or on each GPU or machine of the cluster with --on ray"""
+    """read the data in shards: in this many processes, or on each GPU or machine of the cluster with --on ray"""
     on: Literal["ray"] | None = None
     """a Ray cluster: the one at RAY_ADDRESS, or this machine"""
 
@@ -135,7 +135,7 @@ class Scan:
 
 @contextmanager
 def crew_of(jobs: int, on: Literal["ray"] | None, device: torch.device) -> Iterator[Workers | None]:
-    """Those who read shards of the data; None where one process does it all."""
+    """The workers that read shards of the data; None where one process reads all of it."""
     from winze.lab.workers.mps import mps
     from winze.lab.workers.processes import Processes
     from winze.lab.workers.ray import OnRay

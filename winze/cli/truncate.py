@@ -35,7 +35,7 @@ class Truncate:
     force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """cut although the scan is of another network or of other weights"""
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """run the my_file.py:make_net by which the folder says that its network is made"""
+    """run the file (my_file.py:make_net) that the folder names as the source of its network"""
 
     def run(self) -> None:
         from winze import observe

@@ -27,13 +27,13 @@ Labels = Int64[Tensor, " n"]
 
 @dataclass(frozen=True)
 class Augmentation:
-    """One change to a batch of pictures: `apply(images, u)` with `draws(shape)` uniform numbers a sample in [0, 1).
+    """One change to a batch of images: `apply(images, u)` with `draws(shape)` uniform numbers per sample in [0, 1).
 
-    A change that depends on the class or on the sample itself is told their `labels` and their `rows` in the data.
+    A change that depends on the class or on the sample itself receives their `labels` and their `rows` in the data.
     """
 
     def draws(self, shape: tuple[int, ...]) -> int:
-        """How many uniform numbers a sample of this shape (channel, height, width) wants."""
+        """How many uniform numbers one sample of this shape (channel, height, width) wants."""
         raise NotImplementedError
 
     def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
@@ -44,7 +44,7 @@ class Augmentation:
         """The changed batch, of the same shape."""
         name, wanted = type(self).__name__, (len(images), self.draws(tuple(images.shape[1:])))
         if images.ndim != 4:
-            raise DataError(f"{name} takes pictures [n, c, h, w], not {list(images.shape)}")
+            raise DataError(f"{name} takes images [n, c, h, w], not {list(images.shape)}")
         if tuple(u.shape) != wanted:
             raise DataError(f"{name} wants uniform numbers {list(wanted)}, got {list(u.shape)}")
         return self.apply(images, u, labels, rows)
@@ -68,7 +68,7 @@ class Augment(Augmentation):
 
 @dataclass(frozen=True)
 class PadCrop(Augmentation):
-    """Shift every picture by whole pixels, up to `pad` each way, as if it were padded and cropped back.
+    """Shift every image by whole pixels, up to `pad` each way, as if it were padded and cropped back.
 
     `mode` "constant" fills with black, "reflect" mirrors at the border. No pixel changes its value.
     """
@@ -86,7 +86,7 @@ class PadCrop(Augmentation):
     def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
         n, c, *sides = images.shape
         if self.mode == "reflect" and self.pad >= min(sides):
-            raise DataError(f"PadCrop: {self.pad} pixels cannot be mirrored from pictures of {sides[0]} x {sides[1]}")
+            raise DataError(f"PadCrop: {self.pad} pixels cannot be mirrored from images of {sides[0]} x {sides[1]}")
         shift = whole_numbers(u, 2 * self.pad + 1) - self.pad
         down, across = (torch.arange(s, device=u.device) + shift[:, i, None] for i, s in enumerate(sides))
         inside = ((down >= 0) & (down < sides[0]))[:, :, None] & ((across >= 0) & (across < sides[1]))[:, None]
@@ -98,7 +98,7 @@ class PadCrop(Augmentation):
 
 @dataclass(frozen=True)
 class Flip(Augmentation):
-    """Mirror a picture left to right with a probability."""
+    """Mirror an image left to right with a probability."""
 
     probability: float = 0.5
 
@@ -115,12 +115,12 @@ class Flip(Augmentation):
 
 @dataclass(frozen=True)
 class RandomResizedCrop(Augmentation):
-    """A random rectangle of every picture, stretched to the picture's own size (bilinear).
+    """A random rectangle of every image, stretched to the image's own size (bilinear).
 
         area = H W U(scale),   log(width / height) = U(log ratio),   its corner uniform over whole pixels
 
     The distribution is torchvision's: of ten rectangles the first that fits is taken, and the largest central one
-    where none does. All ten are drawn for every picture, so that nothing is decided on the host.
+    where none does. All ten are drawn for every image, so that nothing is decided on the host.
     """
 
     scale: tuple[float, float] = (0.08, 1.0)
@@ -176,7 +176,7 @@ class ColourJitter(Augmentation):
 
         x <- b x,   x <- k x + (1 - k) mean(grey(x)),   x <- s x + (1 - s) grey(x)
 
-    The order is fixed (torchvision draws it). Grey pictures have no saturation to change.
+    The order is fixed (torchvision draws it). Grey images have no saturation to change.
     """
 
     brightness: float = 0.4

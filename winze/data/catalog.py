@@ -44,6 +44,7 @@ def _small(name: str, folder: str, about: str) -> Known:
 
 _ALL = (
     Known("digits", "scikit-learn's digits", make=toy.digits_source),
+    Known("digit_sums", "two digits side by side, by the last digit of their sum", make=toy.digit_sums_source),
     Known("spiral", "two spiral arms in the plane", make=toy.spiral_source),
     Known("mnist", "handwritten digits", read=local.read_mnist, folder="mnist", pattern="*.gz"),
     Known("fashion_mnist", "pieces of clothing", read=local.read_fashion, folder="fashion_mnist", pattern="*.gz"),
@@ -57,8 +58,8 @@ _ALL = (
         folder="tinyimagenet100",
     ),
     _small("dtd", "dtd10_32", "10 of the 47 classes of Describable Textures at 32 x 32"),
-    _small("caltech101", "caltech101_32", "30 images a class of Caltech-101 at 32 x 32"),
-    _small("pets", "oxford_pet_32", "50 images a breed of Oxford-IIIT Pet at 32 x 32"),
+    _small("caltech101", "caltech101_32", "30 images per class of Caltech-101 at 32 x 32"),
+    _small("pets", "oxford_pet_32", "50 images per breed of Oxford-IIIT Pet at 32 x 32"),
     Known("cifar100", "a hundred kinds of things"),
     Known(
         "cinic10",
@@ -103,7 +104,7 @@ ALIASES = {known.folder: known.name for known in _ALL if known.folder} | {
 
 
 def reader(known: Known, size: int | None) -> Reader | None:
-    """What reads this set from its folder; pictures in many sizes are brought to `size`."""
+    """What reads this set from its folder; images in many sizes are brought to `size`."""
     if known.read is None and known.folder:
         return lambda folder: folder_source(known.name, folder, size)
     return known.read

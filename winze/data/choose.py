@@ -1,4 +1,4 @@
-"""Which rows of a set are used: classes, halves, limits. All of it looks at labels only and is fixed by a seed."""
+"""Which rows of a set are used: classes, halves, limits. All of it uses labels only and is fixed by a seed."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Dataset:
 
     def __post_init__(self) -> None:
         if len(self.classes) < 2:
-            raise DataError(f"{self.name}: {len(self.classes)} class; two are the least that can be told apart")
+            raise DataError(f"{self.name}: {len(self.classes)} class; at least two are needed")
         for split, (images, labels) in (("train", self.train), ("test", self.test)):
             check(images, labels, len(self.classes), f"{self.name}, {split}")
         if self.train_images.shape[1:] != self.test_images.shape[1:]:

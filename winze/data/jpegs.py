@@ -16,7 +16,7 @@ from winze.data.pictures import decode_all, to_pixels
 
 
 def jpeg_part(folder: Path, stem: str, side: int) -> Part:
-    """The pictures of `<stem>.jpgs`, all `side` x `side`; only the chosen ones are ever decoded."""
+    """The images of `<stem>.jpgs`, all `side` x `side`; only the chosen ones are ever decoded."""
     path = folder / f"{stem}.jpgs"
     offsets = read_npy(folder / f"{stem}_offsets.npy", axes=1).astype(np.int64)
     labels = read_npy(folder / f"{stem}_labels.npy", axes=1).astype(np.int64)

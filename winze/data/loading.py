@@ -32,14 +32,14 @@ def load(
     download: bool = True,
     fit: Fit = "resize",
 ) -> Dataset:
-    """Load a data set: a known name, a folder of images or an `.npz` file, with some of its classes if so wished.
+    """Load a data set: a known name, a folder of images or an `.npz` file, optionally with some of its classes.
 
     `cifar10[0-4]` and `cifar10[cat,dog]` pick classes as `classes=` does (numbers or names, renumbered in the order
-    given). `limit` keeps at most so many train and so many test samples, spread over the classes. `size` brings all
-    pictures to squares of so many pixels; with `fit="pad"` smaller ones get black around them instead. Known sets are
-    looked for in `root`, or in the folder that WINZE_DATA names and then in winze's cache; what is nowhere is
-    downloaded by torchvision unless `download` is False. `torchvision/dtd` asks for torchvision's original where winze
-    has small files under the same name.
+    given). `limit` keeps at most this many training and this many test samples, spread over the classes. `size` resizes
+    all images to squares of this many pixels; with `fit="pad"` smaller ones are padded with black instead. Known sets
+    are looked for in `root`, or in the folder that WINZE_DATA names and then in winze's cache; torchvision downloads
+    what is found nowhere, unless `download` is False. `torchvision/dtd` asks for torchvision's original where winze has
+    small files under the same name.
     """
     base, bracket = split_name(name)
     if bracket is not None and classes is not None:

@@ -1,4 +1,4 @@
-"""Class-coded squares painted into pictures: so easy to learn that a network forgets the rest.
+"""Class-coded squares painted into images: so easy to learn that a network forgets the rest.
 
 The erosion of features: Masarczyk et al., 2023, arXiv 2310.19537.
 """
@@ -40,7 +40,7 @@ class Squares(Augmentation):
     `kind` "correlated" codes the sample's own class, "random" a class drawn afresh each time. Only a share `ratio` of
     the samples carry it, always the same ones (chosen by `seed` and a sample's row in the data); the `others` carry
     "none", or a "random" one. With `code="colour"` it lies with its upper left corner `at` (row, column), coloured
-    by `PALETTE` (grey pictures: by level); with `code="position"` it is white, in the class's own cell of a grid.
+    by `PALETTE` (grey images: by level); with `code="position"` it is white, in the class's own cell of a grid.
     Put it last among augmentations, so that no square is moved, mirrored or cut.
     """
 
@@ -103,7 +103,7 @@ class Squares(Augmentation):
         return (mixed ^ (mixed >> 16)) < round(self.ratio * 2**32)
 
     def _squares(self, images: Tensor, told: Int64[Tensor, " n"]) -> Bool[Tensor, "n 1 h w"]:
-        """Where each picture's square lies."""
+        """Where each image's square lies."""
         tall, wide = images.shape[2:]
         across = max(1, wide // self.size)
         room = (wide // self.size) * (tall // self.size)
@@ -112,7 +112,7 @@ class Squares(Augmentation):
                 f"Squares: {self.classes} squares of {self.size} pixels do not fit {tall} x {wide}, {room} do"
             )
         if self.code == "colour" and (self.at[0] + self.size > tall or self.at[1] + self.size > wide):
-            raise DataError(f"Squares: {self.size} pixels at {self.at} stick out of pictures of {tall} x {wide}")
+            raise DataError(f"Squares: {self.size} pixels at {self.at} stick out of images of {tall} x {wide}")
         cell = told if self.code == "position" else torch.zeros_like(told)
         first = (0, 0) if self.code == "position" else self.at
         spans = []
@@ -122,7 +122,7 @@ class Squares(Augmentation):
         return spans[0][:, None, :, None] & spans[1][:, None, None, :]
 
     def _colours(self, images: Tensor) -> Tensor:
-        """The colour of each class, in the kind of number that the pictures have."""
+        """The colour of each class, in the kind of number that the images have."""
         channels = images.shape[1]
         if self.code == "position":
             values = (1.0,) * (channels * self.classes)
@@ -137,7 +137,7 @@ class Squares(Augmentation):
 
 
 def with_squares(images: Tensor, labels: Labels, squares: Squares) -> Tensor:
-    """Pictures with their squares painted once and for all, to test on; random ones are drawn from the seed.
+    """Images with their squares painted once and for all, to test on; random ones are drawn from the seed.
 
     >>> with_squares(torch.zeros(2, 3, 4, 4), torch.tensor([0, 1]), Squares(size=2))[:, :, 0, 0].tolist()
     [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]

@@ -1,4 +1,4 @@
-"""Picture files: decode JPEG, PNG and the like, cut to a square, brought to one size."""
+"""Image files: decode JPEG, PNG and the like, cut to a square, brought to one size."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 DEFAULT_SIDE = 224
-"""Side in pixels of pictures that come in many sizes, where nothing else was asked for."""
+"""Side in pixels of images that come in many sizes, where nothing else was asked for."""
 
 
 def to_pixels(image: Image, side: int | None) -> UInt8[np.ndarray, "3 height width"]:
@@ -34,7 +34,7 @@ def to_pixels(image: Image, side: int | None) -> UInt8[np.ndarray, "3 height wid
 
 
 def _flat(image: Image) -> Image:
-    """A picture in RGB; a palette with transparency goes through RGBA, as Pillow asks for."""
+    """An image in RGB; a palette with transparency goes through RGBA, as Pillow asks for."""
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")
     return image.convert("RGB")
@@ -43,7 +43,7 @@ def _flat(image: Image) -> Image:
 def decode_all(
     one: Callable[[int], UInt8[np.ndarray, "3 height width"]], rows: Rows, shape: tuple[int, ...], what: str
 ) -> UInt8[Tensor, "row 3 height width"]:
-    """Decode the chosen pictures in threads into one tensor; raises before it starts where memory will not do."""
+    """Decode the chosen images in threads into one tensor; raises before it starts where memory will not do."""
     check_memory(len(rows), shape, what)
     out = np.empty((len(rows), *shape), dtype=np.uint8)
 

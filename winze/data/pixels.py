@@ -1,4 +1,4 @@
-"""Pictures as tensors: channels, sizes, statistics."""
+"""Images as tensors: channels, sizes, statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from winze.data.errors import DataError
 Fit = Literal["resize", "pad"]
 
 LUMA = (0.299, 0.587, 0.114)
-"""Weights of red, green and blue in a grey picture (ITU-R BT.601)."""
+"""Weights of red, green and blue in a grey image (ITU-R BT.601)."""
 
 
 def channel_statistics(images: UInt8[Tensor, "n c h w"]) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -58,7 +58,7 @@ def to_channels(x: Tensor, channels: int) -> Tensor:
 
 
 def grey(x: Tensor) -> Tensor:
-    """Grey levels of colour pictures by luma; grey ones as they are."""
+    """Grey levels of colour images by luma; grey ones as they are."""
     if x.shape[1] == 1:
         return x
     red, green, blue = (weight * x[:, i : i + 1] for i, weight in enumerate(LUMA))
@@ -71,12 +71,12 @@ def unit(images: Tensor) -> Tensor:
 
 
 def grey_bytes(images: UInt8[Tensor, "n 3 h w"]) -> UInt8[Tensor, "n 1 h w"]:
-    """Grey levels of colour pictures, rounded to bytes."""
+    """Grey levels of colour images, rounded to bytes."""
     return torch.cat([to_channels(chunk.float(), 1).round().byte() for chunk in _chunks(images)])
 
 
 def fitted(x: Tensor, size: tuple[int, int] | None, fit: Fit) -> Tensor:
-    """Bring pictures to (height, width): bilinear with antialiasing, or black around them, half on each side."""
+    """Bring images to (height, width): bilinear with antialiasing, or black around them, half on each side."""
     if size is None or tuple(x.shape[2:]) == size:
         return x
     if fit == "resize":

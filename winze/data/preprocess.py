@@ -1,4 +1,4 @@
-"""From stored pictures to what a network takes in: channels, size, normalisation."""
+"""From stored images to what a network takes in: channels, size, normalisation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Preprocess:
 
     def __post_init__(self) -> None:
         if self.channels not in (1, 3):
-            raise DataError(f"preprocess: {self.channels} channels; pictures have 1 or 3")
+            raise DataError(f"preprocess: {self.channels} channels; images have 1 or 3")
         if not len(self.mean) == len(self.std) == self.channels:
             raise DataError(f"preprocess: {len(self.mean)} means and {len(self.std)} stds for {self.channels} channels")
         if not all(value > 0 for value in self.std):
@@ -66,7 +66,7 @@ class Preprocess:
     ) -> Preprocess:
         """Normalise by the set's own train statistics, taken before resizing or padding."""
         if not dataset.pictures:
-            raise DataError(f"{dataset.name} holds points, not pictures: they need no preprocessing")
+            raise DataError(f"{dataset.name} holds points, not images: they need no preprocessing")
         mean, std = channel_statistics(dataset.train_images)
         if channels is not None and channels != len(mean):
             if channels == 1:

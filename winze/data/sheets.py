@@ -1,4 +1,4 @@
-"""Contact sheets: many small pictures as tiles of one lossless WebP, in row-major order."""
+"""Contact sheets: many small images as tiles of one lossless WebP, in row-major order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sheet_part(sheets: list[Path], labels: Path, side: int) -> Part:
 
 
 def _open_size(path: Path, count: int, side: int) -> None:
-    """Look at a sheet's size, which needs no decoding, and raise unless it holds that many tiles."""
+    """Read a sheet's size, which needs no decoding, and raise unless it holds that many tiles."""
     from PIL import Image
 
     with reading(path, "a WebP sheet"), Image.open(path) as image:

@@ -1,4 +1,4 @@
-"""Folders too large for memory: pictures decoded and augmented by torchvision in worker processes, batch by batch."""
+"""Folders too large for memory: images decoded and augmented by torchvision in worker processes, batch by batch."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 class FolderStream:
     """The batches (x, y) of ROOT/train/CLASS/* or ROOT/val/CLASS/*, as ImageNet-1k is laid out.
 
-    Train pictures get timm's default augmentation: a random resized crop (scale 0.08-1, ratio 3/4-4/3), a flip and
-    colours (`jitter`); test pictures are resized to size / 0.875 and cropped in the middle. What epoch e draws depends
+    Train images get timm's default augmentation: a random resized crop (scale 0.08-1, ratio 3/4-4/3), a flip and
+    colours (`jitter`); test images are resized to size / 0.875 and cropped in the middle. What epoch e draws depends
     on `seed`, e and the number of workers alone. Of several processes each takes its share: pass `rank` and `world`.
     """
 
@@ -48,11 +48,11 @@ class FolderStream:
                 str(folder), _train(size, jitter, mean, std) if train else _test(size, mean, std)
             )
         except FileNotFoundError as error:
-            raise DataError(f"{folder} has no class folders with pictures: {error}") from error
+            raise DataError(f"{folder} has no class folders with images: {error}") from error
         self.train, self.batch, self.workers, self.seed = train, batch, workers, seed
         self.rank, self.world, self.epoch = rank, world, 0
         if train and len(self.dataset) < batch * world:
-            raise DataError(f"{folder} has {len(self.dataset)} pictures, fewer than one batch of {batch * world}")
+            raise DataError(f"{folder} has {len(self.dataset)} images, fewer than one batch of {batch * world}")
 
     @property
     def classes(self) -> list[str]:

@@ -42,7 +42,7 @@ def subset(dataset: Dataset, wanted: Wanted) -> Dataset:
     """The samples of some classes ("0-4", "cat,dog", [3, 5]), numbered anew in the order given."""
     numbers = resolve(wanted, dataset.classes, dataset.name)
     if len(numbers) < 2:
-        raise DataError(f"{dataset.name}: a task of 1 class; two are the least that can be told apart")
+        raise DataError(f"{dataset.name}: a task of 1 class; at least two are needed")
     train, test = (_kept(images, labels, numbers, dataset.name) for images, labels in (dataset.train, dataset.test))
     names = tuple(dataset.classes[number] for number in numbers)
     return replace(

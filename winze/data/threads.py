@@ -1,4 +1,4 @@
-"""Decoding many pictures at once: Pillow lets go of the interpreter lock while it decodes."""
+"""Decoding many images at once: Pillow lets go of the interpreter lock while it decodes."""
 
 from __future__ import annotations
 

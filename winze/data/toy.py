@@ -1,4 +1,4 @@
-"""Data that needs no files: the two-armed spiral and scikit-learn's digits."""
+"""Data that needs no files: the two-armed spiral, scikit-learn's digits, and sums of two digits."""
 
 from __future__ import annotations
 
@@ -53,3 +53,24 @@ def digits_source() -> Source:
     parts = [held(torch.from_numpy(grey[part, None]), labels[part], "digits") for part in map(np.sort, rows)]
     notes = (f"split 1347 / 450 by class, seed {SEED}; grey levels 0-16 spread over 0-255",)
     return Source("digits", tuple("0123456789"), parts[0], parts[1], "scikit-learn", notes)
+
+
+def digit_sums_source(train: int = 16000, test: int = 4000) -> Source:
+    """Two digits side by side, labelled by the last digit of their sum: a task that needs depth.
+
+        image = [a | b], 8 x 16 pixels,   label = (a + b) mod 10
+
+    No linear classifier of the pixels solves it: a network has to recognise both digits and then to add them. Train
+    pairs are drawn from the 1347 train digits, test pairs from the 450 test digits, both with fixed seeds.
+    """
+    digits = digits_source()
+    assert digits.train is not None
+    assert digits.test is not None
+    parts = []
+    for part, (single, count) in enumerate(((digits.train, train), (digits.test, test))):
+        images, labels = single.read()
+        left, right = torch.from_numpy(np.random.default_rng(SEED + part).integers(0, len(labels), (2, count)))
+        pairs = torch.cat([images[left], images[right]], dim=3)
+        parts.append(held(pairs, ((labels[left] + labels[right]) % 10).numpy(), "digit_sums"))
+    notes = (f"{train} / {test} random pairs of scikit-learn's digits, seeds {SEED} and {SEED + 1}",)
+    return Source("digit_sums", digits.classes, parts[0], parts[1], "scikit-learn", notes)

@@ -147,7 +147,7 @@ def kappa(curve: Curve, eta: float = 0.99) -> float:
 
 
 def rho(curve: Curve) -> float:
-    """Give the share of the best accuracy on other data that is lost by the last place.
+    """Give the share of the best OOD accuracy that is lost by the last place.
 
     ρ = (max acc − acc_L) / max acc
     """

@@ -1,4 +1,4 @@
-"""Networks by name: timm's, torchvision's, our own, or a function in somebody's file."""
+"""Networks by name: timm's, torchvision's, our own, or a function in a file of the user."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from winze.shape import Rule, rewire
 
 SYNTAX = (
     "a network is a timm name (resnet18), torchvision/NAME, one of ours, or my_file.py:make_net; ours are winze/mlp8 "
-    "(8 layers; winze/mlp8x256: 256 wide), winze/resmlp12, winze/spiral6x6, and for small pictures winze/vgg11 to "
+    "(8 layers; winze/mlp8x256: 256 wide), winze/resmlp12, winze/spiral6x6, and for small images winze/vgg11 to "
     "vgg19, winze/resnet18, 20 and 34 (winze/vgg19x0.25: a quarter of the channels), winze/vit6x128, "
     "winze/mae12x192 and winze/uvit8x256"
 )
@@ -136,11 +136,11 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
     if not spec.startswith(tuple(f"winze/{name}" for name in FOR_PICTURES)):
         return {"inputs": prod(shape)}
     if len(shape) != 3:
-        raise NetworkError(f"{spec} takes pictures (channel, height, width), not samples of shape {shape}")
+        raise NetworkError(f"{spec} takes images (channel, height, width), not samples of shape {shape}")
     if not spec.startswith(OF_ONE_SIZE):
         return {"channels": shape[0]}
     if shape[1] != shape[2]:
-        raise NetworkError(f"{spec} takes square pictures, not {shape[1]} x {shape[2]}")
+        raise NetworkError(f"{spec} takes square images, not {shape[1]} x {shape[2]}")
     return {"channels": shape[0], "side": shape[1]}
 
 
@@ -199,7 +199,7 @@ def _timm(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
 
 
 def _made(spec: str, make: Any, options: dict[str, Any]) -> nn.Module:
-    """What `make` gives, with whatever goes wrong in it told in one line."""
+    """What `make` gives, with its errors reported in one line."""
     try:
         made = make(**options)
     except NetworkError as error:

@@ -1,4 +1,4 @@
-"""ResNets of basic blocks for small pictures, with winze's own junctions."""
+"""ResNets of basic blocks for small images, with winze's own junctions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""VGG for small pictures: convolutions in five stages, then three linear layers."""
+"""VGG for small images: convolutions in five stages, then three linear layers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class VGG(nn.Module):
         h_l = relu(norm(W_l * h_{l-1} + b_l)),   C_stage = width (64, 128, 256, 512, 512)
 
     A layer's number is in its name: `layers.conv8`, `layers.fc17`, `output`. `convs` keeps fewer convolutions and all
-    five pools: the deepest go first. Pictures of 32 x 32 end as one position; smaller ones do so earlier, and of
+    five pools: the deepest go first. Images of 32 x 32 end as one position; smaller ones do so earlier, and of
     larger ones the positions are averaged.
     Simonyan & Zisserman, 2015, arXiv 1409.1556; the size for CIFAR: Masarczyk et al., 2023, arXiv 2305.19753.
     """

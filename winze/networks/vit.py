@@ -1,4 +1,4 @@
-"""A vision transformer for small pictures, built by timm."""
+"""A vision transformer for small images, built by timm."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def vit(
     if patch is None:
         patch = next(size for size in range(1, side + 1) if side % size == 0 and side // size <= 8)
     if patch < 1 or side % patch:
-        raise NetworkError(f"patches of {patch} x {patch} do not fill a picture of {side} x {side}")
+        raise NetworkError(f"patches of {patch} x {patch} do not fill an image of {side} x {side}")
     if width % HEAD:
         raise NetworkError(f"the width is a multiple of {HEAD}, that of a head, not {width}")
     return VisionTransformer(

@@ -1,4 +1,4 @@
-"""How pictures lie in memory: channel by channel, as they come, or pixel by pixel, where convolutions are quicker."""
+"""The memory format of images: channel by channel, as they come, or pixel by pixel, where convolutions are quicker."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class Scan:
         return found.tunnel
 
     def best_for(self, data: str) -> Best:
-        """The place to read for other data, with kappa and rho over its curve."""
+        """The place with the best OOD accuracy, with kappa and rho over its curve."""
         known = [self.data, *self.readings.conventions["ood"]]
         if data not in known:
             raise ValueError(f"this scan has no data {data!r}; it has {', '.join(known)}")

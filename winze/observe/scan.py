@@ -202,7 +202,7 @@ class Scanner:
         keep, samples = (KEPT if asked else 0 for asked in (embed, chosen(wanted, ["samples"])))
         cka = CKA(len(self.widths), name=test.name) if chosen(wanted, ["pairs"]) else None
         if len(groups) > 1 and (cka is not None or keep):
-            with self._room(f"{test.name}, CKA or pictures"):
+            with self._room(f"{test.name}, CKA or embeddings"):
                 pairs = in_shards(read_test, self.reader, test, classes, self.widths, None, cka, False, keep)
                 store.pairs(self.reader.spots, pairs, embed)
             cka, keep = None, 0

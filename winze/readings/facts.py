@@ -1,4 +1,4 @@
-"""What readings say about a network: places, curves, the tunnel, the best place for other data, the cost of cuts."""
+"""What readings say about a network: places, curves, the tunnel, the best place for OOD data, the cost of cuts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Best:
-    """The place that serves some data best; `gain` is over the last place."""
+    """The place with the best probe on some data; `gain` is over the last place."""
 
     place: Place
     accuracy: float
@@ -177,8 +177,8 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
 def reference(readings: Readings, data: str | None = None) -> Reference:
     """What probes are measured against: the network's own accuracy where its outputs match the labels.
 
-    Else the last probe. It is refused where it is not clearly above chance, and for a network that has not learnt this
-    data: what its probes reach then says nothing about learning.
+    Else the last probe. It is refused where it is not clearly above chance, and for a network that was not trained on
+    this data: its probes then say nothing about training.
     """
     name = home(readings) if data is None else data
     probes = (row for row in at(readings, "probe", data) if np.isfinite(row.value))
@@ -234,7 +234,7 @@ def _is_constant(readings: Readings) -> bool:
 
 
 def best_for(readings: Readings, data: str) -> Best | None:
-    """The place whose features serve this data best, with the compression kappa and the loss rho; None unread."""
+    """The place with the best probe on this data, with the compression kappa and the loss rho; None if unread."""
     curve = column(readings, "probe", data)
     if not np.isfinite(curve).any():
         return None

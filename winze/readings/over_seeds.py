@@ -18,7 +18,7 @@ Arms = Mapping[str, Sequence[Readings]]
 def mean_readings(runs: Sequence[Readings]) -> Readings:
     """The mean of every row over runs; `low` and `high` are the extremes, `n` the number of runs.
 
-    Rows that not all runs have are left out, as are arrays that have no mean, such as probes and pictures.
+    Rows that not all runs have are left out, as are arrays that have no mean, such as probes and embeddings.
     """
     if not runs:
         raise ReadingsError("there are no runs to average")

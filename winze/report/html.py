@@ -14,8 +14,9 @@ from winze.files import shortened, write_atomically
 from winze.measure.registry import number_named
 from winze.readings import Readings, ReadingsError, facts
 from winze.report.figures import save_all
+from winze.report.opening import opening
 from winze.report.payload import payload
-from winze.report.sections import navigation, sections
+from winze.report.sections import folded, navigation, section, sections
 from winze.report.summary import comparison, findings, notes
 from winze.report.tables import hidden, prose
 
@@ -26,9 +27,9 @@ GLOSSARY = {
     "tunnel": "the layers after the extractor: they add almost nothing to the probe accuracy",
     "numerical rank": "directions of the features whose variance exceeds a thousandth of the largest",
     "CKA": "similarity of the features of two layers, from 0 to 1, whatever their rotation and scale",
-    "OOD": "out-of-distribution data: other data than the network was trained on",
+    "OOD": "out-of-distribution data: data that the network was not trained on",
 }
-MOST = 5  # sentences about other data before the rest is folded away
+MOST = 5  # sentences about OOD data before the rest is folded away
 
 
 def write(
@@ -59,14 +60,16 @@ def page(scans: dict[str, Readings], title: str, threshold: float, static: list[
     """The whole page as text."""
     from plotly.offline import get_plotlyjs
 
-    parts = sections(scans, threshold, static)
+    first, *rest = sections(scans, threshold, static)
+    found = section("findings", "Findings", _sentences(scans, threshold))
+    parts = [first, found, *rest] if first.key == "depth-profile" else [found, first, *rest]
     fill = {
         "title": escape(title),
         "subtitle": escape(" · ".join(scans)),
         "css": _asset("page.css"),
         "navigation": navigation(parts),
-        "summary": _sentences(scans, threshold),
-        "sections": "\n".join(part.html for part in parts),
+        "summary": opening(scans, threshold),
+        "sections": "\n".join(part.html if part.key == "depth-profile" else folded(part) for part in parts),
         "data": _json(payload(scans, threshold)),
         "plotly": get_plotlyjs(),
         "js": "\n".join(_asset(name) for name in ("charts.js", "panels.js", "page.js")),
@@ -75,7 +78,7 @@ def page(scans: dict[str, Readings], title: str, threshold: float, static: list[
 
 
 def _sentences(scans: dict[str, Readings], threshold: float) -> str:
-    def told(readings: Readings) -> str:
+    def sentences_of(readings: Readings) -> str:
         noted = "".join(f"<li>{prose(note)}</li>" for note in notes(readings))
         return listed(findings(readings, threshold)) + (
             hidden(f"<ul>{noted}</ul>", "Notes on this scan") if noted else ""
@@ -83,7 +86,7 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
 
     def listed(sentences: list[str]) -> str:
         if not sentences:
-            return "<p>There are no probes in these readings, so nothing can be said about a tunnel.</p>"
+            return "<p>These readings hold no probes, so no tunnel can be found.</p>"
         others = [sentence for sentence in sentences if sentence.startswith("For `")]
         folded = others[MOST:] if len(others) > MOST + 1 else []
         open_list = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences if sentence not in folded)
@@ -95,10 +98,10 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
     words = "".join(f"<dt>{escape(word)}</dt><dd>{escape(said)}</dd>" for word, said in (GLOSSARY | known).items())
     glossary = hidden(f"<dl>{words}</dl>", "What the words mean")
     if len(scans) == 1:
-        return told(next(iter(scans.values()))) + glossary
+        return sentences_of(next(iter(scans.values()))) + glossary
     apart = comparison(scans, threshold)
     first = f"<h3>How they differ</h3>{listed(apart)}" if apart else ""
-    return first + "".join(f"<h3>{escape(name)}</h3>{told(one)}" for name, one in scans.items()) + glossary
+    return first + "".join(f"<h3>{escape(name)}</h3>{sentences_of(one)}" for name, one in scans.items()) + glossary
 
 
 def _json(value: object) -> str:

@@ -74,7 +74,7 @@ def class_variances(scans: Scans, theme: str = "light") -> matplotlib.figure.Fig
 def curves_over_training(
     scans: Scans, measure: str = "numerical_rank", data: str | None = None, theme: str = "light"
 ) -> matplotlib.figure.Figure:
-    """Draw a measure over the training step, one line a place, coloured by depth."""
+    """Draw a measure over the training step, one line per place, coloured by depth."""
     found = holding(scans, lambda one: bool(facts.over_steps(one, measure, data)[0]), f"{label(measure)} over steps")
     with style.use(theme) as colours:
         drawing, grid = _panels(len(found))

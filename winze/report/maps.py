@@ -32,13 +32,13 @@ def distance_map(
 def training_map(
     arms: Arms, theme: str = "light", *, measure: str, cap: float | None = None
 ) -> matplotlib.figure.Figure:
-    """Draw the mean of a measure over layers (up) and looks at the training (across), a panel for each arm.
+    """Draw the mean of a measure over layers (up) and readings during training (across), a panel for each arm.
 
     Values above `cap` have its colour. A line marks where the tunnel of the mean curve begins.
     """
     drawn = {arm: one for arm, one in means_of(arms).items() if facts.over_steps(one, measure)[0]}
     if not drawn:
-        raise UnreadError(f"no {label(measure)} was read while a network learnt")
+        raise UnreadError(f"no {label(measure)} was read while the network was trained")
     with style.use(theme) as colours:
         drawing, grid = style.panels(len(drawn), tall=3.2)
         for axes, (arm, one) in zip(grid, drawn.items(), strict=True):

@@ -1,4 +1,4 @@
-"""Embedding pictures: the samples at chosen places, in two dimensions."""
+"""Embeddings: the samples at chosen places, in two dimensions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 6
 
 
 def chosen(readings: Readings, most: int = MOST) -> list[int]:
-    """At most this many of the places that have a picture: the first, the last, the tunnel's start, and between."""
+    """At most this many of the places that have an embedding: the first, the last, the tunnel's start, and between."""
     stored = [index for index, _ in facts.indexed(readings, "embedding")]
     if len(stored) <= most:
         return stored
@@ -33,7 +33,7 @@ def chosen(readings: Readings, most: int = MOST) -> list[int]:
 
 
 def class_names(readings: Readings) -> list[str]:
-    """A name for every label in the pictures: the stored class names, else the number."""
+    """A name for every label in the embeddings: the stored class names, else the number."""
     labels = readings.arrays.get("embedding/labels")
     names = readings.conventions.classes or []
     count = 0 if labels is None or not labels.size else int(labels.max()) + 1

@@ -64,6 +64,14 @@ def section(key: str, title: str, inner: str) -> Section:
     return Section(key, title, html)
 
 
+def folded(part: Section) -> str:
+    """A section that can be folded away; it starts open, so that printing and searching find everything."""
+    head = f'<h2 id="{part.key}-title">{escape(part.title)}</h2>'
+    return part.html.replace(head, f'<details class="fold" open><summary>{head}</summary>', 1).removesuffix(
+        "</section>"
+    ) + ("</details></section>")
+
+
 def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     known = list(dict.fromkeys(measure for one in scans.values() for measure in facts.measures(one)))
     if not known:
@@ -84,7 +92,7 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     said = ". ".join(_profile_words(name, one, threshold, len(scans) > 1) for name, one in scans.items())
     note = "<p>Grey: the tunnel. Bar at the foot: 95 % interval of its start. Dotted: the accuracy to reach.</p>"
     if len(scans) > 1:
-        note = "<p>Solid: probe accuracy. Dashed: the right axis. Dotted upright: where each tunnel begins.</p>"
+        note = "<p>Solid: probe accuracy. Dashed: the right axis. Dotted upright: where each tunnel starts.</p>"
     inner = row(controls) + chart("profile", said) + note
     for name, one in scans.items():
         caption = f"Values at every layer{_of(name, scans)}"
@@ -102,7 +110,7 @@ def _profile_words(name: str, readings: Readings, threshold: float, several: boo
     said = f"Probe accuracy over {len(places)} layers, from {percent(float(probe[0]))} to {percent(float(probe[-1]))}"
     found = facts.entrance(readings, threshold)
     if found is not None and found.tunnel.start is not None and found.tunnel.start.index + 1 < len(places):
-        said += f"; the tunnel begins after layer {found.tunnel.start.index + 1}"
+        said += f"; the tunnel starts after layer {found.tunnel.start.index + 1}"
     return f"{name}: {said}" if several else said
 
 
@@ -164,7 +172,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
     note = f"{how + ': ' if how else ''}test samples in two dimensions, coloured by class."
     return _each(
         "embedding",
-        "Embedding pictures",
+        "Embeddings",
         scans,
         lambda one: bool(chosen(one)),
         tables.embedding_table,

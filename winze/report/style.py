@@ -29,7 +29,7 @@ MARKERS = ("o", "s", "D", "^", "v", "P", "X")
 
 @dataclass(frozen=True)
 class Theme:
-    """Colours by what they stand for. `others` serves OOD sets, `scans` the networks of a comparison."""
+    """Colours by what they stand for. `others` is for OOD sets, `scans` the networks of a comparison."""
 
     paper: str
     ink: str

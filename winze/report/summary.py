@@ -130,7 +130,7 @@ def _cut(readings: Readings, found: facts.Entrance, start: Place) -> list[str]:
 
 
 def kept(found: facts.Entrance) -> str:
-    """What a cut at the start of the tunnel leaves of the accuracy; what it adds is told as a gain."""
+    """What a cut at the start of the tunnel leaves of the accuracy; what it adds is reported as a gain."""
     tunnel = found.tunnel
     if not found.reference.own:
         return f"{percent(tunnel.accuracy)} accuracy"
@@ -141,10 +141,10 @@ def kept(found: facts.Entrance) -> str:
 
 
 def comparison(scans: dict[str, Readings], threshold: float = 0.95) -> list[str]:
-    """Say in which the scans differ: the last layer, the start of the tunnel, the best layer for other data."""
+    """How the scans differ: the last layer, the start of the tunnel, the best layer for OOD data."""
     if len(scans) < 2:
         return []
-    return [*_last(scans), *_starts(scans, threshold), *_bests(scans)]
+    return [*_last(scans), *starts(scans, threshold), *_bests(scans)]
 
 
 def _last(scans: dict[str, Readings]) -> list[str]:
@@ -164,7 +164,8 @@ def _last(scans: dict[str, Readings]) -> list[str]:
     return [f"At the last layer the numerical rank is {said}{at}."]
 
 
-def _starts(scans: dict[str, Readings], threshold: float) -> list[str]:
+def starts(scans: dict[str, Readings], threshold: float) -> list[str]:
+    """Where the tunnel of each scan starts, and why one has none."""
     parts = []
     for name, one in scans.items():
         found = facts.entrance(one, threshold)
@@ -180,7 +181,7 @@ def _starts(scans: dict[str, Readings], threshold: float) -> list[str]:
         else:
             parts.append(f"after layer {found.tunnel.start.index + 1} of {total} in `{name}`")
     refused = [f"No tunnel in `{name}`: {why}." for name, why in _refused(scans, threshold).items()]
-    return [f"The tunnel begins {_join(parts)}.", *refused] if len(parts) > 1 else refused
+    return [f"The tunnel starts {_join(parts)}.", *refused] if len(parts) > 1 else refused
 
 
 def _refused(scans: dict[str, Readings], threshold: float) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Tables and words of the page: what a figure shows, for those who read or listen."""
+"""Tables and words of the page: what a figure shows, for reading and for screen readers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def hidden(inner: str, title: str = "Values as a table") -> str:
 
 
 def by_place(readings: Readings, measures: Sequence[str], sets: Sequence[str], caption: str) -> str:
-    """One row a place: some measures of the home data, then the probes of other data."""
+    """One row per place: some measures of the home data, then the probes of OOD data."""
     home = facts.home(readings)
     heads = ["layer", "place", *(f"probe, {home}" if each == "probe" else label(each) for each in measures)]
     columns = [facts.column(readings, measure) for measure in measures]
@@ -77,7 +77,7 @@ def spectra_table(readings: Readings, caption: str) -> str:
 
 
 def embedding_table(readings: Readings, caption: str) -> str:
-    """How far apart the classes lie in each picture."""
+    """How far apart the classes lie in each embedding."""
     labels = readings.arrays.get("embedding/labels")
     rows = []
     for index in chosen(readings, 10**6):
@@ -87,7 +87,7 @@ def embedding_table(readings: Readings, caption: str) -> str:
             within = sum(points[labels == one].var(0).sum() * (labels == one).mean() for one in np.unique(labels))
             share = 1 - float(within / points.var(0).sum())
         rows.append([str(index + 1), str(len(points)), "–" if isnan(share) else percent(share)])
-    return table(caption, ["layer", "samples", "share of the picture's variance between classes"], rows)
+    return table(caption, ["layer", "samples", "share of the variance between classes"], rows)
 
 
 def training_table(readings: Readings, measure: str, caption: str) -> str:
@@ -119,7 +119,7 @@ def transfer_table(readings: Readings, caption: str) -> str:
 
 
 def conventions_table(scans: Mapping[str, Readings]) -> str:
-    """The conventions the numbers rest on, one column a scan; those that say nothing are left out."""
+    """The conventions the numbers rest on, one column per scan; those that say nothing are left out."""
     keys = dict.fromkeys(key for one in scans.values() for key in one.conventions if key != "layouts")
     rows = [[key, *(_words(one.conventions.get(key)) for one in scans.values())] for key in keys]
     rows = [row for row in rows if any(word.strip(" ,") for word in row[1:])]

@@ -36,7 +36,7 @@ def heard(listener: Callable[[Any], Any]) -> Iterator[None]:
 
 
 def tell(word: Any) -> None:
-    """Say something to whoever listens."""
+    """Report a message to the listeners."""
     for listener in _listeners:
         listener(word)
 

@@ -55,7 +55,7 @@ def ordered(table: Tensor) -> tuple[Tensor, Tensor, list[int]]:
 
 
 def sent(table: Tensor, device: torch.device) -> Tensor:
-    """A tensor of the CPU on its way to a device, which nobody waits for."""
+    """Copy a CPU tensor to the device without synchronising."""
     return table.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else table.to(device)
 
 

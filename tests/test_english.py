@@ -1,0 +1,107 @@
+"""Words that must not come back: text that a person reads uses the field's own terms."""
+
+import ast
+import importlib
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+ONE = "sample|batch|run|network|layer|place|class|scan|step|seed|device|tool|paper|recipe|measure|epoch|feature|image"
+COUNTED = "mask|line|row|column|dot|coin|curve|number|value|page|file|figure|verb|panel|bar|point"
+WORDS = {
+    "borne out": "supported, contradicted or inconclusive",
+    r"not enough evidence": "inconclusive",
+    r"pictures?": "image (a plot is a figure)",
+    r"told": "reported, stored, logged",
+    r"(?:is|are) right on": "reaches ... accuracy",
+    r"(?:those who|whoever|nobody|somebody)": "a program is not a person: a worker, the process",
+    r"other data": "out-of-distribution data, OOD accuracy",
+    r"learnt": "trained on",
+    r"of one make": "of one architecture",
+    r"side by side, members": "ensemble",
+    r"world's random": "global RNG state",
+    r"loss that is lost": "diverged",
+    r"pixel by pixel": "channels-last memory format",
+    rf"(?:an?|one) (?:{COUNTED}) an? (?:{ONE})": "per: one line per run, a per-sample mask",
+    r"(?:images|numbers|samples) a (?:second|sample|class)": "per: images per second",
+    r"so it does": "a row that stands alone",
+}
+"""What is not written, as a regular expression, and what is written instead."""
+ROOMS = ("cli", "report", "data", "networks")
+"""Rooms whose every text is checked; of the others, the docstrings of public names."""
+DOORS = ("winze", "winze.train", "winze.lab", "winze.data", "winze.networks", "winze.measure")
+
+
+def found(text: str) -> list[str]:
+    """The words of a text that must not come back, with what to write."""
+    return [
+        f"{match[0]!r}: write {instead}"
+        for word, instead in WORDS.items()
+        for match in re.finditer(rf"\b{word}\b", text, re.IGNORECASE)
+    ]
+
+
+def prose(page: str) -> str:
+    """A page without its code."""
+    return re.sub(r"`[^`\n]+`", "", re.sub(r"(?ms)^( *)```.*?^\1```", "", page))
+
+
+def strings(source: str) -> Iterator[tuple[int, str]]:
+    """Docstrings, messages and help texts of a module: every string of more than one word."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+            yield node.lineno, re.sub(r"</?picture>", "", node.value)
+
+
+PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(ROOT.glob("docs/**/*.md"))
+MODULES = [file for room in ROOMS for file in sorted(ROOT.glob(f"winze/{room}/**/*.py"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_pages_use_the_words_of_the_field(page):
+    lines = enumerate(prose(page.read_text()).splitlines(), 1)
+    assert not [f"line {number} of the prose: {said}" for number, line in lines for said in found(line)]
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_texts_of_commands_reports_and_data_use_the_words_of_the_field(module):
+    texts = strings(module.read_text())
+    assert not [f"{module.name}:{line}: {said}" for line, text in texts for said in found(text)]
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_docstrings_of_public_names_use_the_words_of_the_field(door):
+    room = importlib.import_module(door)
+    public = [getattr(room, name) for name in room.__all__]
+    documented = [one for one in public if inspect.isclass(one) or inspect.isfunction(one)]
+    assert documented
+    assert not [f"{one.__name__}: {said}" for one in documented for said in found(inspect.getdoc(one) or "")]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A mask a sample.",
+        "one line a run",
+        "the pictures",
+        "It is TOLD.",
+        "borne out",
+        "34 images a second",
+        "other data",
+    ],
+)
+def test_the_list_catches_what_it_should(text):
+    assert found(text)
+
+
+@pytest.mark.parametrize("text", ["a per-sample mask", "one line per run", "a row at a time", "images", "on data"])
+def test_the_list_lets_good_english_pass(text):
+    assert not found(text)
+
+
+def test_code_is_no_prose():
+    assert found(prose("text `told` and\n```\npictures\n```\nmore")) == []
