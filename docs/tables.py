@@ -14,8 +14,8 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
-import table_measures
 import table_erosion
+import table_measures
 import table_reach
 import table_results
 import table_speed

@@ -34,7 +34,7 @@ OF_TORCHVISION = set(
         stochastic_depth_prob transform_input width_mult width_per_group zero_init_residual""",
     )
 )
-OF_WINZE = {name for make in OWN.values() for name in inspect.signature(make).parameters}
+OF_WINZE = {name for make in OWN.values() for name in inspect.signature(make).parameters}  # type: ignore[arg-type]
 
 
 def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from math import isfinite
 
-from winze.readings import Readings
-from winze.report import facts, tables
-from winze.report.names import number, percent, points
+from winze.readings import Readings, facts, tables
+from winze.readings.wording import number, percent, points
 from winze.report.summary import LEVEL, comparison, findings, starts
 
 

@@ -31,7 +31,7 @@ class CorrelatesNegatively(Check):
     claimed: None = None
 
     @property
-    def axes(self) -> tuple[str, ...]:  # type: ignore[override]
+    def axes(self) -> tuple[str, ...]:
         return (self.over,)
 
     def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
