@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 from kept_runs import recipes
 from table_text import table
-from winze.report.names import percent
 
 from winze.lab.runs.results import load, readings_of
 from winze.readings import Point, Readings
+from winze.readings.wording import percent
 
 COLUMNS = {
     "original, before": "original after task 0",

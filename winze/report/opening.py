@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from html import escape
 from math import isfinite
 
-from winze.readings import Readings, facts, tables
+from winze.readings import Readings, facts
 from winze.readings.wording import number, percent, points
+from winze.report import tables
 from winze.report.summary import LEVEL, comparison, findings, starts
 
 
