@@ -88,7 +88,7 @@ def test_classes_are_picked_by_name_in_the_order_given():
         ((), None, "at least two classes"),
         (([0, 1], [1, 2]), None, r"class 1 \(b\) is in two tasks"),
         (([0, 1, 0],), None, r"class 0 \(a\) was asked for twice"),
-        (([0, 1], [2]), None, "two are the least"),
+        (([0, 1], [2]), None, "at least two are needed"),
         (("a,b", "x,c"), None, "no class 'x'"),
         (([0, 10],), None, "out of range"),
         (([0, 1],), 3, "a seed orders classes"),
