@@ -19,6 +19,7 @@ def reach(result: dict[str, Any]) -> str:
         "scan",
         "cut",
         "seconds",
+        "measured",
         "note",
     ]
     rows = [
@@ -34,6 +35,7 @@ def reach(result: dict[str, Any]) -> str:
             row.get("scan") or "-",
             row.get("truncate") or "-",
             "-" if row.get("seconds") is None else f"{row['seconds']:.1f}",
+            row.get("date") or "before 2026-11-18",
             row.get("reason") or "",
         ]
         for row in result["rows"]
