@@ -1,6 +1,6 @@
 """A network that knows its images unlearns them for a square (thesis, figures 4.1.1 and 4.1.2).
 
-    winze run erosion/curves --scale cpu    # an MLP on digits, 3 minutes on two cores
+    winze run erosion/curves --scale cpu    # an MLP on digits
     winze run erosion/curves --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 8 points x 3 seeds
     winze run erosion/curves --scale imagenet --set weights=resnet50.safetensors    # ten classes, your ImageNet folder
 

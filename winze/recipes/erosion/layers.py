@@ -1,6 +1,6 @@
 """What is left at each layer: probes and ranks before and after the task with squares (thesis, figure 4.2.2).
 
-    winze run erosion/layers --scale cpu    # an MLP on digits, 2 minutes on two cores
+    winze run erosion/layers --scale cpu    # an MLP on digits
     winze run erosion/layers --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 2 points x 3 seeds
 
 Probes and numerical ranks are read on the original images.

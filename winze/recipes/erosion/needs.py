@@ -1,6 +1,6 @@
 """Beyond the thesis: what erosion needs, since a network with zero loss has no reason to move.
 
-    winze run erosion/needs --scale cpu    # an MLP on digits, 4 minutes on two cores
+    winze run erosion/needs --scale cpu    # an MLP on digits
     winze run erosion/needs --scale gpu    # VGG-19 on CIFAR-10, 5 points x 3 seeds
 
 Task 1 is trained without weight decay, without augmentation, at the learning rate with which task 0 ended, or without

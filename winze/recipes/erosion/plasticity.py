@@ -1,6 +1,6 @@
 """Is learning slower after erosion: CIFAR-10, images with squares, CIFAR-10 again (thesis, figure 4.2.3).
 
-    winze run erosion/plasticity --scale cpu    # an MLP on digits, 4 minutes on two cores
+    winze run erosion/plasticity --scale cpu    # an MLP on digits
     winze run erosion/plasticity --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 4 points x 3 seeds
 
 Task 2 is task 0 again, of the same length: its learning curve is compared with that of task 0, which starts from

@@ -1,6 +1,6 @@
 """How many images must carry the square: only a share q does (thesis, figure 4.3.1).
 
-    winze run erosion/ratio --scale cpu    # an MLP on digits, 4 minutes on two cores
+    winze run erosion/ratio --scale cpu    # an MLP on digits
     winze run erosion/ratio --scale gpu    # VGG-19 on CIFAR-10, 6 points x 3 seeds
 
 In task 1 a share q of the training images carry the class-coded square, the others are as in task 0. All q of a seed

@@ -1,6 +1,6 @@
 """Which layers change: CKA between all layers before and after the task with squares (thesis, figure 4.2.1).
 
-    winze run erosion/similarity --scale cpu    # an MLP on digits, 2 minutes on two cores
+    winze run erosion/similarity --scale cpu    # an MLP on digits
     winze run erosion/similarity --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 2 points x 3 seeds
 
 Rows are layers after task 0, columns layers after task 1, both on the original test set. CKA is the unbiased one of
