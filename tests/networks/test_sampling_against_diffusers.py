@@ -53,7 +53,7 @@ def test_both_libraries_end_at_the_same_images():
     for t in scheduler.timesteps:
         theirs = scheduler.step(noise(theirs, (int(t) + 1) / COUNT), t, theirs).prev_sample
     first, last = (int(scheduler.timesteps[0]) + 1) / COUNT, 1 / COUNT
-    ends = torch.linspace(_logit(first, BETA), _logit(last, BETA), 61).tolist()
+    ends = torch.linspace(_logit(first, BETA), _logit(last, BETA), 61, dtype=torch.float64).tolist()
     ours = x
     for begin, end in pairwise(ends):
         ours = _third(noise, ours, begin, end, BETA)

@@ -108,11 +108,11 @@ def _third(noise: Noise, x: Tensor, begin: float, end: float, beta: tuple[float,
     at = [begin + one * h, begin + two * h]
     e = noise(x, _time(begin, beta))
     d = noise(_moved(x, e, begin, at[0]), _time(at[0], beta)) - e
-    step = torch.tensor(two * h).double()
+    step = torch.tensor(two * h, dtype=torch.float64)
     bend = float((torch.expm1(step) / step) - 1)
     u = _moved(x, e, begin, at[1]) - _sigma(at[1]) * (two / one) * bend * d
     d = noise(u, _time(at[1], beta)) - e
-    step = torch.tensor(h).double()
+    step = torch.tensor(h, dtype=torch.float64)
     bend = float((torch.expm1(step) / step) - 1)
     return _moved(x, e, begin, end) - _sigma(end) / two * bend * d
 
@@ -122,31 +122,31 @@ _SOLVERS = {1: _first, 2: _second, 3: _third}
 
 def _moved(x: Tensor, noise: Tensor, begin: float, end: float) -> Tensor:
     """x_s = √ᾱ_s / √ᾱ_t x - σ_s (e^{λ_s - λ_t} - 1) ε: exact where the noise is constant along the way."""
-    h = torch.tensor(end - begin).double()
+    h = torch.tensor(end - begin, dtype=torch.float64)
     return _signal(end) / _signal(begin) * x - _sigma(end) * float(torch.expm1(h)) * noise
 
 
 def _signal(logit: float) -> float:
     """√ᾱ from λ: ᾱ is the logistic function of 2 λ."""
-    return float(torch.sigmoid(torch.tensor(2 * logit).double()).sqrt())
+    return float(torch.sigmoid(torch.tensor(2 * logit, dtype=torch.float64)).sqrt())
 
 
 def _sigma(logit: float) -> float:
     """√(1 - ᾱ) from λ."""
-    return float(torch.sigmoid(torch.tensor(-2 * logit).double()).sqrt())
+    return float(torch.sigmoid(torch.tensor(-2 * logit, dtype=torch.float64)).sqrt())
 
 
 def _kept(t: float, beta: tuple[float, float]) -> float:
-    return float(kept_signal(torch.tensor(t).double(), beta))
+    return float(kept_signal(torch.tensor(t, dtype=torch.float64), beta))
 
 
 def _logit(t: float, beta: tuple[float, float]) -> float:
-    kept = torch.tensor(_kept(t, beta)).double()
+    kept = torch.tensor(_kept(t, beta), dtype=torch.float64)
     return float((kept.log() - torch.log1p(-kept)) / 2)
 
 
 def _time(logit: float, beta: tuple[float, float]) -> float:
     """The time of λ: the positive root of β_0 t + (β_1 - β_0) t² / 2 = -log ᾱ = log(1 + e^{-2 λ})."""
     low, high = beta
-    total = float(torch.nn.functional.softplus(torch.tensor(-2 * logit).double()))
+    total = float(torch.nn.functional.softplus(torch.tensor(-2 * logit, dtype=torch.float64)))
     return 2 * total / ((low**2 + 2 * (high - low) * total) ** 0.5 + low)
