@@ -198,7 +198,7 @@ def fed(tool: str, net: nn.Module, batches: Batches) -> Batches:
     """The images as a tool gives them to the network, so that the reference sees the very same features."""
     if not tool.startswith("winze"):
         return batches
-    from winze.observe.pixel_order import by_pixel, is_quicker_by_pixel
+    from winze.observe.places.memory_format import by_pixel, is_quicker_by_pixel
 
     turned = is_quicker_by_pixel(net, batches.x.device, "mean")
     return Batches(by_pixel(batches.x), batches.y, batches.batch) if turned else batches

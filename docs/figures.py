@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from winze import lab
 from winze.report import style
 from winze.report.experiment import UnreadError, profiles
-from winze.report.figures import folders
+from winze.report.scan.figure_files import folders
 
 MOST = 3  # figures of one recipe that its page shows
 

@@ -268,7 +268,7 @@ def figures_of(recipe: Recipe, results: Path) -> dict[str, str]:
     """The figures of a recipe that docs/figures has, and their titles."""
     start = f"{recipe.name.replace('/', '_')}_"
     drawn = {path.name for path in (ROOT / "docs" / "figures").glob(f"{start}*.svg")}
-    from winze.report.figures import folders
+    from winze.report.scan.figure_files import folders
 
     titles = [one.title for one in recipe.figures]
     names = [f"{start}{name.lower()}.svg" for name in folders(titles)]

@@ -16,8 +16,8 @@ import torch
 from safetensors.torch import save
 
 import winze
+from winze.atomic import write_atomically
 from winze.data import Batches, Dataset, Preprocess
-from winze.files import write_atomically
 from winze.networks import options_for
 from winze.networks.own_weights import FOLDER, OwnWeights
 

@@ -56,7 +56,7 @@ def _measures() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _quick_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Cuts are timed in seven rounds, not for a second each: hundreds of tests cut a network."""
-    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.02)
+    monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 0.02)
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from winze import files
+from winze import atomic as files
 
 CHANGES = ("fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "ftruncate", "pwrite")
 

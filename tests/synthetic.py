@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from winze.depth import Place
+from winze.place import Place
 from winze.readings import Readings
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from deaths import death_at, every_death, small_disk
 
-from winze.files import StoreError, remove_leftovers, sha256, write_atomically
+from winze.atomic import StoreError, remove_leftovers, sha256, write_atomically
 
 
 def names(folder):

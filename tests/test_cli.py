@@ -37,14 +37,14 @@ def blank_page(scans, path):
 @pytest.fixture(autouse=True)
 def quick_reports(request, monkeypatch):
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr("winze.report.html.write", blank_page)
+        monkeypatch.setattr("winze.report.scan.page.write", blank_page)
 
 
 @pytest.fixture(scope="session")
 def scanned(tmp_path_factory):
     """A folder that `winze scan` wrote, to be read only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winze.report.html.write", blank_page)
+        patch.setattr("winze.report.scan.page.write", blank_page)
         return scan_into(tmp_path_factory.mktemp("scanned") / "out")
 
 

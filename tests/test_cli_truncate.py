@@ -26,8 +26,8 @@ FILE += "    torch.manual_seed(1)\n    return build('winze/mlp3x16', classes, in
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.02)
-    monkeypatch.setattr("winze.report.html.write", lambda scans, path, *rest: Path(path).write_text("a page"))
+    monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 0.02)
+    monkeypatch.setattr("winze.report.scan.page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def made(tmp_path_factory) -> Path:
         torch.manual_seed(seed)
         save_file(build(NET, 5, **OPTIONS).state_dict(), home / f"{name}.safetensors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winze.report.html.write", lambda scans, path, *rest: Path(path).write_text("a page"))
+        patch.setattr("winze.report.scan.page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
         weights = ("--weights", str(home / "scanned.safetensors"))
         options = ("--limit", "100", "--no-costs", "--device", "cpu")
         assert main(["scan", NET, "--data", "digits[0-4]", "--out", str(home / "out"), *weights, *options]) == DONE
@@ -122,7 +122,7 @@ def test_a_full_disk_is_one_line_and_leaves_nothing(made, capsys, monkeypatch):
     def full(handle: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("winze.files.os.fsync", full)
+    monkeypatch.setattr("winze.atomic.os.fsync", full)
     assert truncate(made / "out") == BAD_INPUT
     assert "the disk is full" in said(capsys)
     assert not list(Path().iterdir())

@@ -2,7 +2,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from winze.depth import Place
+from winze.place import Place
 
 
 def test_types_are_enforced_while_testing():

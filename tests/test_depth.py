@@ -1,6 +1,6 @@
 import pytest
 
-from winze.depth import Place
+from winze.place import Place
 
 
 def test_depth_runs_from_zero_to_one():

@@ -7,8 +7,8 @@ guard_import()  # before what takes seconds to import
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from winze import measure  # noqa: E402
-from winze.depth import Place  # noqa: E402
 from winze.observe import Scan, Watch, cka_between, compare, extractor, load, save, scan, truncate  # noqa: E402
+from winze.place import Place  # noqa: E402
 from winze.shape import (  # noqa: E402
     Alternation,
     CaptureError,

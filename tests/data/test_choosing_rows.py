@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from winze.data import DataError, load
-from winze.data.choose import choose, halves, spread
-from winze.data.classes import resolve, split_name
-from winze.data.parts import Source, held
+from winze.data.class_names import resolve, split_name
+from winze.data.select import choose, halves, spread
+from winze.data.sources.source import Source, held
 
 NAMES = ("cat", "dog", "go-kart", "T-shirt/top", "Emu")
 UNEVEN = np.repeat(np.arange(4), [50, 7, 2, 31]).astype(np.int64)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from winze.data import DataError, Squares, with_squares
-from winze.data.patterns import PALETTE
+from winze.data.squares import PALETTE
 
 BLANK = torch.full((20, 3, 8, 10), 0.3)
 LABELS = torch.arange(20) % 10

@@ -9,7 +9,7 @@ from torchvision.transforms import v2
 
 from winze.data import DataError, Preprocess, channel_statistics, load
 from winze.data.dataset import Dataset
-from winze.data.pixels import resize_square
+from winze.data.image_tensors import resize_square
 
 GREY = torch.randint(0, 256, (5, 1, 28, 28), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
 COLOUR = torch.randint(0, 256, (5, 3, 32, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))

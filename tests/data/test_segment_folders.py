@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from winze.data import DataError, MissingDataError
-from winze.data.segments import load_segments
+from winze.data.segmentation import load_segments
 
 
 def folder(root, names=("a", "b"), mode="L"):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from winze.data import DataError, Dataset, load, split_classes, subset
-from winze.data.classes import resolve
+from winze.data.class_names import resolve
 
 
 def letters(classes=10, each=3):

@@ -10,8 +10,8 @@ from tiny import idx_bytes, labels_of, random_images, write_dtd
 from torchvision import datasets
 
 from winze.data import CorruptDataError, MissingDataError, available, load
-from winze.data.originals import ORIGINALS
-from winze.data.places import cache
+from winze.data.sources.search import cache
+from winze.data.sources.torchvision import ORIGINALS
 
 
 def write_torchvision_mnist(root):

@@ -10,8 +10,8 @@ import torch
 from tiny import write_cifar10, write_dtd, write_folder, write_mnist
 
 from winze.data import DataError, available, load, spiral
-from winze.data.catalog import ALIASES, CATALOG
 from winze.data.dataset import Dataset
+from winze.data.sources.catalog import ALIASES, CATALOG
 
 
 def test_digits_are_split_as_agreed():
@@ -110,8 +110,8 @@ def test_the_listing_gives_the_sizes_that_loading_gives(tmp_path):
 def test_the_listing_decodes_nothing(tmp_path, monkeypatch):
     write_cifar10(tmp_path)
     write_mnist(tmp_path)
-    monkeypatch.setattr("winze.data.sheets._tiles", None)
-    monkeypatch.setattr("winze.data.parts.Part.read", None)
+    monkeypatch.setattr("winze.data.sources.sheets._tiles", None)
+    monkeypatch.setattr("winze.data.sources.source.Part.read", None)
     assert all(entry.problem is None for entry in available(tmp_path))
 
 

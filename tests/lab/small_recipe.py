@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from winze.depth import Place
 from winze.lab import Axis, Claim, Recipe, Scale, lower
 from winze.lab.claims.quantities import Whole
+from winze.place import Place
 from winze.readings import Point, Readings
 
 

@@ -5,7 +5,7 @@ import torch
 
 from winze.lab.layers import WITH, WITHOUT, countings, layer_count, weight_layers
 from winze.networks import MLP, VGG, ResNet, build
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 
 
 def names(net, shape, where=None):

@@ -13,7 +13,7 @@ from deaths import Death, death_at, every_death, full_disk_after, small_disk
 from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, work
 from torch import nn
 
-from winze.files import sha256
+from winze.atomic import sha256
 from winze.lab.runs.perform import perform
 from winze.lab.runs.store import RUN, BusyError, Runs, read, sealed
 from winze.readings import Readings
@@ -339,7 +339,7 @@ def test_readings_that_do_not_fit_are_told_in_words_too(runs, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("winze.readings.folder.write_atomically", full)
+    monkeypatch.setattr("winze.readings.disk.write_atomically", full)
     with pytest.raises(StoreError, match="disk is full"):
         perform(job(), runs, recipe=recipe(little))
     assert read(runs.folder(job()))["status"] == "failed"

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 from small_recipe import FAST, PLAIN, Inner, Settings, make_recipe
 
-from winze.depth import Place
-from winze.files import StoreError, sha256
+from winze.atomic import StoreError, sha256
 from winze.lab import Axis, Claim, Question, Scale, at_most, tunnel_at
 from winze.lab.claims.table import counted, failures, lines, nearest
 from winze.lab.runs.job import key_of, plain
@@ -35,6 +34,7 @@ from winze.lab.runs.results import (
     write,
 )
 from winze.lab.runs.store import RUN, Runs, read, sealed
+from winze.place import Place
 from winze.readings import Readings
 
 

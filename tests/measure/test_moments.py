@@ -81,7 +81,7 @@ def test_memory_does_not_grow_with_samples() -> None:
 def test_a_batch_larger_than_a_piece_is_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     x, y = features(), labels()
     whole = Moments.of(x, y, 5)
-    monkeypatch.setattr("winze.measure.moments.ELEMENTS", 20 * 70)
+    monkeypatch.setattr("winze.measure.streaming.moments.ELEMENTS", 20 * 70)
     same(Moments.of(x, y, 5), whole)
 
 

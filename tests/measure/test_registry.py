@@ -10,7 +10,7 @@ import winze
 from winze.measure import Measure, Number, Value, missing, register
 from winze.measure.registry import OURS, number_named
 from winze.readings.wording import label
-from winze.report.summary import summary
+from winze.report.scan.summary import summary
 
 
 def data(n: int = 120) -> tuple[torch.Tensor, torch.Tensor]:

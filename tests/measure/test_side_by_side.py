@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from winze import measure
-from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe, moments_table
-from winze.measure.stack import on_cpu
+from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe
+from winze.measure.streaming import moments_table
+from winze.measure.streaming.stack import on_cpu
 
 PARTS = ("mean", "scatter", "norm_sum", "broken", "counts", "class_means", "class_scatter")
 WIDTHS = [8, 8, 8, 5, 8, 8]
@@ -69,7 +70,7 @@ def test_moments_of_blocks_are_those_of_each_place() -> None:
 def test_a_table_takes_a_large_block_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     rows, y = places(), labels(90, 4)
     whole = table(rows, y, batch=90)
-    monkeypatch.setattr("winze.measure.moments.ELEMENTS", 2 * 8 * 13)
+    monkeypatch.setattr("winze.measure.streaming.moments.ELEMENTS", 2 * 8 * 13)
     for found, other in zip(table(rows, y, batch=90), whole, strict=True):
         for part in PARTS:
             torch.testing.assert_close(getattr(found, part), getattr(other, part), rtol=1e-9, atol=1e-9)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from winze.measure.centre import SMALL, few_threads
+from winze.measure.features import SMALL, few_threads
 
 
 @pytest.fixture

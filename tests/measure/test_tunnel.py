@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import torch
 
-from winze.depth import Place
 from winze.measure import best_place, kappa, rho, tunnel, tunnel_start
+from winze.place import Place
 
 PLACES = [Place(i, 4, f"layer{i}") for i in range(4)]
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from winze.depth import Place
 from winze.measure import tunnel_of_runs, tunnel_start
+from winze.place import Place
 
 PLACES = [Place(i, 4, f"layers.{i}") for i in range(4)]
 CURVES = np.array([[0.2, 0.9, 1.0, 1.0], [0.4, 1.0, 1.0, 1.0], [0.3, 0.98, 1.0, 1.0]])

@@ -19,7 +19,7 @@ from winze.networks import (
     options_for,
     published,
 )
-from winze.networks.named import KNOWN
+from winze.networks.build import KNOWN
 
 FILE = """
 from dataclasses import dataclass

@@ -12,7 +12,7 @@ from winze.cli.network import Wish, make_ready
 from winze.data import Batches, Preprocess, load
 from winze.networks import NetworkError, all_trained, build, published, trained
 from winze.networks.own_weights import FOLDER
-from winze.observe.files import pack
+from winze.observe.cut.network_file import pack
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from torchvision.models.vgg import cfgs, make_layers
 
 import winze
 from winze.networks import VGG, NetworkError
-from winze.networks.vgg import CONVS
+from winze.networks.models.vgg import CONVS
 
 
 def parameters(net: nn.Module) -> int:

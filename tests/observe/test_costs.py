@@ -7,10 +7,10 @@ import torch
 from torch import nn
 
 import winze
-from winze.observe import prefix as prefix_module
-from winze.observe.costs import Cost, SpeedUp, costs
-from winze.observe.cuts import Clock, Stamp, measure_cuts
-from winze.observe.prefix import uses
+from winze.observe.cut import prefix as prefix_module
+from winze.observe.cut.costs import Cost, SpeedUp, costs
+from winze.observe.cut.every_cut import Clock, Stamp, measure_cuts
+from winze.observe.cut.prefix import uses
 from winze.shape.capture.example import Example
 
 
@@ -50,8 +50,8 @@ def test_networks_are_timed_in_turns():
 @pytest.mark.parametrize(("each", "rounds"), [(0.01, 100), (0.5, 7), (2.0, 3), (60.0, 3)])
 def test_quick_networks_run_for_a_second_and_slow_ones_a_few_times(each, rounds, monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("winze.observe.costs.ENOUGH", 1.0)
-    monkeypatch.setattr("winze.observe.costs.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 1.0)
+    monkeypatch.setattr("winze.observe.cut.costs.time.perf_counter", lambda: clock[0])
 
     class Slow(nn.Linear):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -108,7 +108,7 @@ def test_a_parameter_that_is_handed_to_a_module_as_a_view_is_counted():
 
 def test_one_run_of_a_network_times_all_of_its_cuts(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr("winze.observe.costs.time.perf_counter", lambda: clock[0])
+    monkeypatch.setattr("winze.observe.cut.costs.time.perf_counter", lambda: clock[0])
 
     class Layer(nn.Linear):
         def __init__(self, seconds: float) -> None:
@@ -135,7 +135,7 @@ def test_timing_cuts_shows_progress_and_leaves_no_hook(monkeypatch):
         shown.append(text)
         return batches
 
-    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.01)
+    monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 0.01)
     net, x, y = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)), torch.randn(60, 4), torch.arange(60) % 3
     scan = winze.scan(net, (x, y), (x, y), progress=False)
     measure_cuts(net, scan, (x[:32],), track)

@@ -12,7 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader, Dataset, SequentialSample
 from torchvision.datasets import VisionDataset
 
 import winze
-from winze.observe.feed import Feed
+from winze.observe.passes.feed import Feed
 
 
 class Kept(VisionDataset):

@@ -167,8 +167,8 @@ def test_a_network_of_keyword_arguments_becomes_onnx(tmp_path, x):
 
 
 def test_onnx_that_disagrees_is_not_written(tmp_path, x, monkeypatch):
-    monkeypatch.setattr("winze.observe.export.alike", lambda one, other: False)
-    monkeypatch.setattr("winze.observe.export.torch.onnx.export", lambda *_, **__: Stand())
+    monkeypatch.setattr("winze.observe.cut.export.alike", lambda one, other: False)
+    monkeypatch.setattr("winze.observe.cut.export.torch.onnx.export", lambda *_, **__: Stand())
     monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: Stand())
     with pytest.raises(ValueError, match="ONNX Runtime gives other values than Plain: nothing was written"):
         winze.save(Plain(), tmp_path / "net.onnx", example=x[:2])
@@ -295,7 +295,7 @@ def test_a_file_of_other_shapes_is_not_read_into_memory(tmp_path, monkeypatch):
     spec = describe("winze/mlp3x8", 3, inputs=4)
     told = {"version": 2, "network": spec, "rules": {}}
     file = stored(tmp_path / "net.safetensors", told, **{"output.weight": torch.ones(9, 9)})
-    monkeypatch.setattr("winze.observe.files.read_weights", lambda *_, **__: pytest.fail("it was read"))
+    monkeypatch.setattr("winze.observe.cut.network_file.read_weights", lambda *_, **__: pytest.fail("it was read"))
     with pytest.raises(ValueError, match="does not fit MLP"):
         winze.load(file)
 

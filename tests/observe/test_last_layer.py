@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import winze
-from winze.measure import ClassMeans, moments_table, neural_collapse, self_duality
+from winze.measure import ClassMeans, neural_collapse, self_duality
+from winze.measure.streaming import moments_table
 
 
 def nc(scan: winze.Scan, measure: str) -> winze.readings.Row:

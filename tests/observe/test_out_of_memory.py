@@ -62,16 +62,16 @@ def test_a_forward_that_runs_out_at_once_has_reached_no_place() -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_features_that_do_not_fit_name_their_place(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winze.observe.probes.MomentsTable.add", lambda *args: WAYS[way]())
+    monkeypatch.setattr("winze.observe.passes.probes.MomentsTable.add", lambda *args: WAYS[way]())
     with pytest.raises(NoRoomError, match=rf"data train, place '1', 8 features: .*{SETTINGS}"):
         winze.scan(mlp(), GOOD, GOOD, places=LAYERS)
 
 
 STEPS = {
-    "winze.observe.probes.ridges": "data train, probes",
-    "winze.observe.probes.adam_probes": "data train, probes",
-    "winze.observe.passes.Reduction.close": "data test, reading",
-    "winze.observe.store.spectra": "data test, ranks and CKA",
+    "winze.observe.passes.probes.ridges": "data train, probes",
+    "winze.observe.passes.probes.adam_probes": "data train, probes",
+    "winze.observe.passes.test_pass.Reduction.close": "data test, reading",
+    "winze.observe.passes.gathered.spectra": "data test, ranks and CKA",
     "winze.measure.CKA.matrix": "data test, ranks and CKA",
 }
 
@@ -87,7 +87,7 @@ def test_a_step_after_the_forward_names_the_widest_place(step: str, monkeypatch:
 
 def test_a_step_that_runs_out_at_some_places_names_the_widest_of_these(monkeypatch: pytest.MonkeyPatch) -> None:
     net = nn.Sequential(nn.Linear(12, 7), nn.ReLU(), nn.Linear(7, 9), nn.ReLU(), nn.Linear(9, 3))
-    monkeypatch.setattr("winze.observe.store.spectra", lambda moments: torch.empty(1 << 50))
+    monkeypatch.setattr("winze.observe.passes.gathered.spectra", lambda moments: torch.empty(1 << 50))
     with pytest.raises(NoRoomError, match=r"at most 7 features at a place \('1'\)"):
         winze.scan(net, GOOD, GOOD, places=["1", "3"], memory=1)
 
@@ -102,7 +102,7 @@ def test_samples_too_large_for_the_search_of_places_are_not_called_unfit() -> No
 
 
 def test_cuts_that_cannot_be_timed_say_how_to_leave_that_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winze.observe.cuts.costs", lambda *given: torch.empty(1 << 50))
+    monkeypatch.setattr("winze.observe.cut.every_cut.costs", lambda *given: torch.empty(1 << 50))
     with pytest.raises(NoRoomError, match=r"timing the cuts: .*costs=False \(--no-costs\)"):
         winze.scan(mlp(), GOOD, GOOD, places=LAYERS, costs=True)
 

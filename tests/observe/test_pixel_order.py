@@ -10,8 +10,8 @@ from torch import nn
 import winze
 from winze.measure import linear_cka
 from winze.networks import build
-from winze.observe.features import UNORDERED, Layout, pooled
-from winze.observe.pixel_order import by_pixel, is_quicker_by_pixel
+from winze.observe.places.memory_format import by_pixel, is_quicker_by_pixel
+from winze.observe.places.pooling import UNORDERED, Layout, pooled
 
 CPU = torch.device("cpu")
 x86 = pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="pictures stay as they come")

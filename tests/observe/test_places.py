@@ -7,8 +7,8 @@ from samples import hooks_of, images, lively, loader, outputs_of, rows
 from torch import Tensor, nn
 
 import winze
-from winze.observe.features import Layout, pooled
-from winze.observe.places import Spot, find_spots
+from winze.observe.places.find_places import Spot, find_spots
+from winze.observe.places.pooling import Layout, pooled
 
 
 def names(spots: list[Spot]) -> list[str]:

@@ -7,9 +7,9 @@ from samples import images, outputs_of, rows
 from torch import nn
 
 from winze.measure import Block
-from winze.observe.feed import Batch, Feed
-from winze.observe.places import find_spots
-from winze.observe.reader import Reader
+from winze.observe.passes.feed import Batch, Feed
+from winze.observe.passes.reader import Reader
+from winze.observe.places.find_places import find_spots
 
 LAYERS = ["0", "2", "4", "6"]  # of an MLP: before its in-place ReLUs; the last has another width
 
@@ -39,9 +39,9 @@ def test_each_batch_comes_by_itself() -> None:
 
 
 def test_what_is_large_is_handed_on_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winze.observe.reader.AT_ONCE", 2 * 20 * 20)
+    monkeypatch.setattr("winze.observe.passes.reader.AT_ONCE", 2 * 20 * 20)
     assert [first for first, _ in handed_on(mlp(width=8, depth=3), rows(20), LAYERS)] == [0, 2, 3]
-    monkeypatch.setattr("winze.observe.reader.AT_ONCE", 20 * 20)
+    monkeypatch.setattr("winze.observe.passes.reader.AT_ONCE", 20 * 20)
     assert [first for first, _ in handed_on(mlp(width=8, depth=3), rows(20), LAYERS)] == [0, 1, 2, 3]
 
 
@@ -50,7 +50,7 @@ def test_what_is_large_is_handed_on_at_once(monkeypatch: pytest.MonkeyPatch) -> 
 def test_waiting_features_are_those_before_an_in_place_operation(
     pool: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("winze.observe.reader.AT_ONCE", most)
+    monkeypatch.setattr("winze.observe.passes.reader.AT_ONCE", most)
     net, data = mlp(width=8, depth=3), rows(20)
     for first, block in handed_on(net, data, LAYERS, pool=pool):
         for features, name in zip(block, LAYERS[first:], strict=False):

@@ -12,12 +12,14 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import winze
-from winze.measure import CKA, Block, gram, moments_table
-from winze.observe import reduction, replay
-from winze.observe.feed import Batch, Feed
-from winze.observe.places import find_spots
-from winze.observe.probes import features_of
-from winze.observe.reader import Reader
+from winze.measure import CKA, Block
+from winze.measure.streaming import gram, moments_table
+from winze.observe.passes import cuda_graph as replay
+from winze.observe.passes import reduction
+from winze.observe.passes.feed import Batch, Feed
+from winze.observe.passes.probes import features_of
+from winze.observe.passes.reader import Reader
+from winze.observe.places.find_places import find_spots
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="CUDA graphs need a GPU")
 BATCH = 20
@@ -174,7 +176,7 @@ def test_features_are_read_before_an_in_place_operation_by_recordings_too(monkey
     net = nn.Sequential(
         nn.Linear(12, 5), nn.ReLU(inplace=True), nn.Linear(5, 4), nn.ReLU(inplace=True), nn.Linear(4, 3)
     )
-    monkeypatch.setattr("winze.observe.reader.AT_ONCE", 1)  # each place is handed on by itself, without a copy
+    monkeypatch.setattr("winze.observe.passes.reader.AT_ONCE", 1)  # each place is handed on by itself, without a copy
     data, options = rows(15 * BATCH), {"places": ["0", "2"], "pool": "flatten", "batch": BATCH, "progress": False}
     plain = winze.scan(net, data, data, **options)
     Recorder(monkeypatch)
@@ -271,7 +273,7 @@ def test_few_batches_and_what_is_large_are_not_recorded(monkeypatch: pytest.Monk
     net = undecided()
     winze.scan(net, TRAIN, TEST, batch=100, progress=False)
     assert recorder.recorded == 0
-    monkeypatch.setattr("winze.observe.reader.SMALL", 100)
+    monkeypatch.setattr("winze.observe.passes.reader.SMALL", 100)
     read(net)
     assert recorder.recorded == 0
 

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import winze
-from winze.observe.features import sampled
-from winze.observe.feed import Feed
-from winze.observe.places import find_spots
-from winze.observe.probes import trained_probes
-from winze.observe.reader import Reader
+from winze.observe.passes.feed import Feed
+from winze.observe.passes.probes import trained_probes
+from winze.observe.passes.reader import Reader
+from winze.observe.places.find_places import find_spots
+from winze.observe.places.pooling import sampled
 
 PLACES = ["stem", "blocks.0", "blocks.1", "blocks.2", "head"]
 

@@ -13,8 +13,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import winze
 from winze.data import Batches
 from winze.lab.workers.processes import Processes
-from winze.observe.cutting import cut
-from winze.observe.feed import Feed
+from winze.observe.passes.feed import Feed
+from winze.observe.passes.pieces import cut
 
 
 class Row:

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 import winze
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 
 C = 8
 

@@ -15,9 +15,9 @@ from samples import hooks_of, images, lively, outputs_of, rows
 from torch import Tensor, nn
 
 import winze
-from winze.depth import Place
 from winze.observe import Cut
-from winze.observe.costs import SpeedUp
+from winze.observe.cut.costs import SpeedUp
+from winze.place import Place
 from winze.readings import Readings
 
 SIZES = {"foreign cnn": 8, "timm vit": 32, "timm convnext": 32, "timm resnet": 32, "torchvision resnet18": 32}
@@ -41,7 +41,7 @@ def sample(name: str, n: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch) -> None:
-    monkeypatch.setattr("winze.observe.costs.ENOUGH", 0.05)
+    monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 0.05)
 
 
 CASES = ["foreign cnn", "native mlp", "timm vit", "timm convnext", "timm resnet", "torchvision resnet18"]

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from winze import readings as module
-from winze.depth import Place
+from winze.place import Place
 from winze.readings import COLUMNS, Readings, ReadingsError
 
 HARD_FLOATS = [0.1 + 0.2, 1 / 3, 5e-324, -0.0, 1.7976931348623157e308, math.inf, -math.inf, math.nan]

@@ -9,7 +9,7 @@ from PIL import Image
 
 import winze
 from winze.data import MissingDataError, Preprocess
-from winze.data.segments import load_segments
+from winze.data.segmentation import load_segments
 from winze.lab import Bench, recipe
 from winze.measure.segments import matched_iou
 from winze.networks.models.mae import MaskedAutoencoder

@@ -10,7 +10,7 @@ from winze.data import load
 from winze.lab import Bench, Study, recipe
 from winze.lab.study import learn, prepare
 from winze.networks import SpiralMLP
-from winze.observe.files import load as load_network
+from winze.observe.cut.network_file import load as load_network
 from winze.readings import Point, Readings
 from winze.recipes.residual_droppath import _reading as reading
 from winze.recipes.residual_droppath._spiral import Looks, work

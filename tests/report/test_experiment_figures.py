@@ -8,8 +8,8 @@ from winze.readings import Point, Readings
 from winze.report import style
 from winze.report.experiment import UnreadError, over_depth, over_setting, over_training, profiles, tunnel_starts
 from winze.report.experiment.drawing import looks_of
-from winze.report.maps import distance_map, training_map
-from winze.report.profile import depth_axis
+from winze.report.scan.cka_map import distance_map, training_map
+from winze.report.scan.profile import depth_axis
 
 LIGHT = style.THEMES["light"]
 

@@ -11,8 +11,8 @@ from synthetic import scan, watched
 
 from winze.readings import Readings, ReadingsError
 from winze.report import write
-from winze.report.payload import csv
-from winze.report.tables import conventions_table
+from winze.report.scan.payload import csv
+from winze.report.scan.tables import conventions_table
 
 NAN = float("nan")
 
@@ -128,7 +128,7 @@ def test_empty_readings_make_a_page_and_no_scans_an_error(tmp_path: Path) -> Non
 
 
 def test_long_tables_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("winze.report.tables.MOST_ROWS", 10)
+    monkeypatch.setattr("winze.report.scan.tables.MOST_ROWS", 10)
     body = made(tmp_path, net=scan())
     assert f"The first 10 of {len(scan())} readings; the CSV has all" in body
 

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from synthetic import scan, watched
 
-from winze.depth import Place
+from winze.place import Place
 from winze.readings import Readings, facts
-from winze.report import figures, save_all, style
-from winze.report.scans import UnreadError
+from winze.report import save_all, style
+from winze.report.scan import figure_files as figures
+from winze.report.scan.scans import UnreadError
 
 NAN = float("nan")
 SINGLE = ["depth_profile", "cka_map", "spectra", "class_variances", "embedding", "cuts"]
@@ -95,7 +96,7 @@ def test_an_embedding_of_an_unknown_place_names_those_there_are() -> None:
 
 
 def test_chosen_pictures_hold_both_ends_and_the_start() -> None:
-    from winze.report.pictures import chosen
+    from winze.report.scan.embedding_plot import chosen
 
     assert {0, 7, 18} <= set(chosen(scan()))
     assert len(chosen(scan())) == 6

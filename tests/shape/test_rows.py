@@ -12,8 +12,8 @@ from torch import nn
 
 import winze
 from winze.shape.branch import Branch
+from winze.shape.rowwise.gather import add, fork, parted, take
 from winze.shape.rowwise.gradients import without_graph
-from winze.shape.rowwise.rows import add, fork, parted, take
 from winze.shape.rules.masks import granule, ordered
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]

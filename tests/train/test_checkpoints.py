@@ -10,7 +10,7 @@ import torch
 from deaths import every_death, full_disk_after
 from torch import nn
 
-from winze.files import StoreError
+from winze.atomic import StoreError
 from winze.train import Checkpoints
 
 STATE = {"optimizer": {"state": {0: {"momentum": torch.arange(3.0)}}, "groups": [{"lr": 0.1}]}, "epochs": 2, "at": None}

@@ -11,7 +11,7 @@ from torch import nn
 import winze
 from winze.data import DataError, Flip, Squares
 from winze.data.task_list import task_list
-from winze.measure import forgetting as lost
+from winze.measure import task_accuracy as lost
 from winze.networks import NetworkError, give_heads
 from winze.observe.sequence import Sequence
 from winze.readings import Readings, ReadingsError

@@ -13,8 +13,8 @@ from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from winze.atomic import check_target, sha256
 from winze.cli.errors import is_bad_input
-from winze.files import check_target, sha256
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def save(
 
     Whatever stops that, the readings are there.
     """
-    from winze.observe.files import pack
+    from winze.observe.cut.network_file import pack
 
     beside = {} if net is None else {WEIGHTS: pack(net, spec)}
     digests = [hashlib.sha256(body).hexdigest() for body in beside.values()]

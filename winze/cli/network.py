@@ -69,7 +69,7 @@ def make_ready(wish: Wish, dataset: winze.data.Dataset, device: torch.device) ->
 
 def _weights(wish: Wish) -> dict[str, str] | str:
     """Where the weights come from; a function in a file may load its own."""
-    from winze.files import sha256
+    from winze.atomic import sha256
 
     if wish.weights is not None:
         return {"file": wish.weights.name, "sha256": sha256(wish.weights)}

@@ -40,7 +40,7 @@ class Truncate:
     def run(self) -> None:
         from winze import observe
         from winze.cli.folder import rebuilt, stored, writable_file
-        from winze.observe.files import check_file
+        from winze.observe.cut.network_file import check_file
 
         file = writable_file(check_file(self.save))
         with stored(self.folder):
@@ -56,7 +56,7 @@ class Truncate:
     def _test(self, told: Mapping[str, Any]) -> Batches | None:
         """The test data that was asked for, or that the scan names and that is at hand, prepared as in the scan."""
         from winze.data import DataError, Preprocess, load
-        from winze.data.catalog import CATALOG
+        from winze.data.sources.catalog import CATALOG
 
         name = told["data"] if self.data is None else self.data
         if self.data is None and name.partition("[")[0] not in CATALOG:

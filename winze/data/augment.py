@@ -19,7 +19,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from winze.data.errors import DataError
-from winze.data.pixels import grey, unit
+from winze.data.image_tensors import grey, unit
 
 Uniform = Float[Tensor, "n draw"]
 Labels = Int64[Tensor, " n"]

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from winze.data.choose import SEED
 from winze.data.errors import DataError
-from winze.data.toy import spiral
+from winze.data.select import SEED
+from winze.data.synthetic import spiral
 
 Drawn = tuple[np.ndarray, np.ndarray]
 Generator = np.random.Generator

@@ -13,7 +13,7 @@ from torch import Tensor
 from winze.data.constants import constant
 from winze.data.dataset import Dataset
 from winze.data.errors import DataError
-from winze.data.pixels import Fit, channel_statistics, fitted, grey_bytes, to_channels, unit
+from winze.data.image_tensors import Fit, channel_statistics, fitted, grey_bytes, to_channels, unit
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from winze.data.errors import DataError, MissingDataError
-from winze.data.folder import TEST, TRAIN, VALIDATION, split_folders
+from winze.data.sources.image_folder import TEST, TRAIN, VALIDATION, split_folders
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from winze.data.avalanche import is_benchmark, pairs_of
 from winze.data.dataset import Dataset
 from winze.data.errors import DataError
-from winze.data.loading import load
-from winze.data.pixels import channel_statistics
+from winze.data.image_tensors import channel_statistics
+from winze.data.load import load
 from winze.data.preprocess import Preprocess
 from winze.data.tasks import Task, split_classes
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from winze.data.choose import of_each
-from winze.data.classes import Wanted, resolve
+from winze.data.class_names import Wanted, resolve
 from winze.data.dataset import Dataset
 from winze.data.errors import DataError
-from winze.data.parts import held
+from winze.data.select import of_each
+from winze.data.sources.source import held
 
 
 @dataclass(frozen=True, eq=False)

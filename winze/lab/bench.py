@@ -15,11 +15,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from winze.atomic import write_atomically
 from winze.data import Dataset, Preprocess
-from winze.files import write_atomically
 from winze.lab.runs.job import plain
 from winze.lab.runs.store import LOCKS, METRICS, locked
-from winze.observe.files import pack
+from winze.observe.cut.network_file import pack
 from winze.readings import Readings
 from winze.train import Checkpoints, Classify, Hardware, History, StoreError, Training, Update, fit
 from winze.train.hardware import device_of

@@ -22,7 +22,7 @@ def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
     Fields of one dataclass are replaced at once, so that those which belong together (a length of training and its
     warm-up) may be given in any order.
 
-    >>> from winze.depth import Place
+    >>> from winze.place import Place
     >>> replaced(Place(3, 16, "layer2.0"), {"index": 4})
     Place(index=4, total=16, name='layer2.0')
     """

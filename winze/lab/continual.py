@@ -20,9 +20,9 @@ from winze.lab.bench import Bench
 from winze.lab.claims.claim import Quantity
 from winze.lab.layers import WITHOUT, Weights, countings, crossed, layer_of_each, weights_of
 from winze.lab.study import Prepared, Study, learn, prepare
-from winze.measure import forgetting as lost
+from winze.measure import task_accuracy as lost
 from winze.networks import give_heads
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 from winze.observe.sequence import DepthProfiles
 from winze.readings import Array, Readings, ReadingsError
 from winze.train import History, Training, evaluate

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
-from winze.files import write_atomically
+from winze.atomic import write_atomically
 from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, resolved
 from winze.lab.claims.quantities import QUANTITIES
 from winze.lab.claims.table import Line, counted, failures, is_stand_in
@@ -19,8 +19,8 @@ from winze.readings.wording import number
 from winze.report import style
 from winze.report.experiment import UnreadError, profiles
 from winze.report.experiment.static_page import Section, picture, section, write_static
-from winze.report.figures import folders
-from winze.report.tables import conventions_table, hidden, table
+from winze.report.scan.figure_files import folders
+from winze.report.scan.tables import conventions_table, hidden, table
 
 HOW = (
     "A cell is supported where the 95 % interval over seeds lies wholly on the claimed side, contradicted where it "

@@ -19,7 +19,7 @@ from winze.lab.bench import Bench
 from winze.lab.layers import countings, layer_count, layer_of_each
 from winze.networks import NetworkError, build, describe, options_for
 from winze.observe import Scan, Watch, scan
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Epochs, History, Objective, Steps, Training

@@ -5,10 +5,7 @@ with a `note` (`Value`); input that makes no sense raises ValueError.
 """
 
 from winze.measure.alignment import Alignment, alignment, alignment_of
-from winze.measure.alike import ALIKE, DIFFERENT, AlikeNodes, alike_nodes, recurring_maps
-from winze.measure.block import Block, Classes
 from winze.measure.cka import linear_cka, minibatch_cka
-from winze.measure.class_means import ClassMeans
 from winze.measure.collapse import (
     LastLayer,
     NeuralCollapse,
@@ -20,12 +17,9 @@ from winze.measure.collapse import (
 )
 from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
 from winze.measure.frechet import frechet_distance, frechet_of
-from winze.measure.gram import hsic1
 from winze.measure.knn import knn_accuracy
-from winze.measure.moments import Moments
-from winze.measure.moments_table import MomentsTable
+from winze.measure.linear_reconstruction import linear_reconstruction
 from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
-from winze.measure.pairs import CKA
 from winze.measure.probe import Probe, adam_probes, answers_at_once
 from winze.measure.rank import (
     effective_rank,
@@ -38,12 +32,18 @@ from winze.measure.rank import (
     singular_values,
     spectrum,
 )
-from winze.measure.reconstruction import linear_reconstruction
 from winze.measure.registry import MEASURES, Measure, Number, register
 from winze.measure.reuse import feature_reuse, non_monotonicity
 from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
+from winze.measure.similar_nodes import ALIKE, DIFFERENT, AlikeNodes, alike_nodes, recurring_maps
 from winze.measure.softmax import aligned_norm, column_softmax, singular_gap, singular_gap_bound
-from winze.measure.stack import spectra
+from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.class_means import ClassMeans
+from winze.measure.streaming.gram import hsic1
+from winze.measure.streaming.moments import Moments
+from winze.measure.streaming.moments_table import MomentsTable
+from winze.measure.streaming.pairs import CKA
+from winze.measure.streaming.stack import spectra
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs, tunnel_start
 from winze.measure.value import Value, missing
 from winze.measure.variance import ClassVariance, class_variance, class_variance_of

@@ -8,8 +8,8 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
-from winze.measure.moments import Moments
+from winze.measure.features import Features, check_finite, detached, flat
+from winze.measure.streaming.moments import Moments
 from winze.measure.value import Value, missing
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, centred, detached
-from winze.measure.pairs import CKA
+from winze.measure.features import Features, centred, detached
+from winze.measure.streaming.pairs import CKA
 from winze.measure.value import CONSTANT, Value, missing
 
 

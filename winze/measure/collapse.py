@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, detached, eigen, flat
-from winze.measure.class_means import ClassMeans
-from winze.measure.moments import Moments
+from winze.measure.features import Features, Labels, detached, eigen, flat
+from winze.measure.streaming.class_means import ClassMeans
+from winze.measure.streaming.moments import Moments
 from winze.measure.value import CONSTANT, Value, missing
 
 

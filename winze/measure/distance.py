@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
+from winze.measure.features import Features, check_finite, detached, flat
 from winze.measure.value import Value
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
+from winze.measure.features import Features, check_finite, detached, flat
 from winze.measure.value import Value, missing
 
 

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
+from winze.measure.features import Features, check_finite, detached, flat
 from winze.measure.value import Value
 
 AT_ONCE = 1024  # test samples whose similarities to all train samples are held at once

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
-from winze.measure.moments import Moments
+from winze.measure.features import Features, check_finite, detached, flat
+from winze.measure.streaming.moments import Moments
 from winze.measure.value import Value
 
 

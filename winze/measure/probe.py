@@ -10,8 +10,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
-from winze.measure.block import Block
-from winze.measure.centre import Features, Labels, check_finite, check_labels, detached, flat
+from winze.measure.features import Features, Labels, check_finite, check_labels, detached, flat
+from winze.measure.streaming.block import Block
 
 
 @dataclass(frozen=True)

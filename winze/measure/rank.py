@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, centred, check_finite, detached, few_threads, flat
+from winze.measure.features import Features, centred, check_finite, detached, few_threads, flat
 from winze.measure.value import CONSTANT, Value, missing
 
 Spectrum = Float[Tensor, " direction"]

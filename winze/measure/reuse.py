@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from winze.measure.centre import detached
+from winze.measure.features import detached
 from winze.measure.value import Value, missing
 
 Distances = Float[Tensor, "place place"]

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.centre import Features, Labels, detached, eigen, few_threads, flat
-from winze.measure.moments import Moments
+from winze.measure.features import Features, Labels, detached, eigen, few_threads, flat
 from winze.measure.probe import Probe
-from winze.measure.stack import AT_ONCE, Stack, alike
+from winze.measure.streaming.moments import Moments
+from winze.measure.streaming.stack import AT_ONCE, Stack, alike
 from winze.measure.value import CONSTANT
 
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-12, 5))  # per sample: sklearn's alpha is n times as large

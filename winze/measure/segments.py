@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from winze.measure.centre import Features, check_finite, detached, flat
+from winze.measure.features import Features, check_finite, detached, flat
 from winze.measure.value import Value, missing
 
 IGNORED = 255  # the class of pixels that do not count

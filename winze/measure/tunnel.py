@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64, Int64, Shaped
 from numpy import ndarray
 from torch import Tensor
 
-from winze.depth import Place
+from winze.place import Place
 
 Curve = Sequence[float] | Shaped[ndarray, "..."] | Shaped[Tensor, "..."]  # by place, or by run and place
 SLACK = 1e-9  # as floats, 0.98 x 0.46 is above 0.4508

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from winze.measure.centre import Features, Labels, detached
-from winze.measure.moments import Moments
+from winze.measure.features import Features, Labels, detached
+from winze.measure.streaming.moments import Moments
 from winze.measure.value import CONSTANT, Value, missing
 
 

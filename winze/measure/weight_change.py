@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
-from winze.measure.centre import detached
+from winze.measure.features import detached
 from winze.measure.value import Value
 
 

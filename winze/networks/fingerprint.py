@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.networks.rules import rules_of
+from winze.networks.trained_rules import rules_of
 from winze.networks.unwrap import NAMES, unwrapped
 
 CHANGED = {

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
+from winze.networks.models.init import check_sizes
 from winze.networks.published import head_of
-from winze.networks.start import check_sizes
 
 
 class Heads(nn.Module):

@@ -11,8 +11,8 @@ from typing import Any
 from torch import nn
 
 from winze.modes import rng_unchanged
+from winze.networks.build import OWN, build
 from winze.networks.errors import NetworkError
-from winze.networks.named import OWN, build
 
 NAME = re.compile(r"((?:timm|torchvision|winze)/)?([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)")
 WORD = re.compile(r"[A-Za-z0-9_]{1,40}")

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError, one_line
-from winze.networks.rules import is_rules, warn_of_rules
+from winze.networks.trained_rules import is_rules, warn_of_rules
 from winze.networks.unwrap import unwrapped
 
 KEY = "winze"

@@ -10,17 +10,17 @@ import numpy as np
 import torch
 from torch import nn
 
-from winze.depth import Place
 from winze.measure import CKA, Block
 from winze.modes import unchanged
 from winze.networks import unwrapped
-from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Batch, Feed
-from winze.observe.inputs import Data, generators
-from winze.observe.pixel_order import spots_and_order
-from winze.observe.places import Where
+from winze.observe.passes.feed import Batch, Feed
+from winze.observe.passes.inputs import Data, generators
+from winze.observe.passes.reader import Reader
+from winze.observe.places.find_places import Where
+from winze.observe.places.memory_format import spots_and_order
+from winze.observe.places.pooling import Pool, check_pool
 from winze.observe.progress import tracker
-from winze.observe.reader import Reader
+from winze.place import Place
 
 
 @dataclass(frozen=True, eq=False)

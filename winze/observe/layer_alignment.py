@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from winze.measure import Moments, alignment_of, sample_norm
 from winze.measure.alignment import Alignment
 from winze.modes import unchanged
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 from winze.readings import Readings, Row
 
 Layer = nn.Conv2d | nn.Linear

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.depth import Place
 from winze.measure import Tunnel
 from winze.measure.tunnel import check_threshold
+from winze.place import Place
 from winze.readings import Readings, facts
 from winze.readings.facts import Best
 from winze.readings.wording import label, number
@@ -95,7 +95,7 @@ class Scan:
 
     def summary(self, threshold: float = 0.95) -> str:
         """The findings in plain sentences."""
-        from winze.report.summary import summary
+        from winze.report.scan.summary import summary
 
         return "\n".join(summary(self.readings, threshold))
 
@@ -120,7 +120,7 @@ class Scan:
 
 def compare(scans: dict[str, Scan], path: str | Path) -> Path:
     """Write one report of several scans side by side."""
-    from winze.report.html import write
+    from winze.report.scan.page import write
 
     target = Path(path)
     if target.is_dir():

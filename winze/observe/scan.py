@@ -18,20 +18,20 @@ from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.memory import enough_memory
 from winze.modes import unchanged
 from winze.networks import fingerprint, interpreted, unwrapped
-from winze.observe.costs import SAMPLES
-from winze.observe.cuts import measure_cuts
-from winze.observe.features import UNORDERED, Pool, check_pool
-from winze.observe.feed import Feed, pair
-from winze.observe.inputs import Data, generators, measure_names, stored
-from winze.observe.passes import read_test
-from winze.observe.pixel_order import spots_and_order
-from winze.observe.places import Spots, Where, find_spots
-from winze.observe.probes import class_centres, fitted, ridge_moments, trained_probes
+from winze.observe.cut.costs import SAMPLES
+from winze.observe.cut.every_cut import measure_cuts
+from winze.observe.passes.feed import Feed, pair
+from winze.observe.passes.gathered import KEPT, Store
+from winze.observe.passes.inputs import Data, generators, measure_names, stored
+from winze.observe.passes.probes import class_centres, fitted, ridge_moments, trained_probes
+from winze.observe.passes.reader import Reader
+from winze.observe.passes.shards import Crew, in_shards
+from winze.observe.passes.test_pass import read_test
+from winze.observe.places.find_places import Spots, Where, find_spots
+from winze.observe.places.memory_format import spots_and_order
+from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.progress import tracker
-from winze.observe.reader import Reader
 from winze.observe.result import Scan
-from winze.observe.shards import Crew, in_shards
-from winze.observe.store import KEPT, Store
 from winze.readings import Readings
 from winze.shape.capture.example import Example
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from torch import nn
 
-from winze.depth import Place
-from winze.measure import forgetting as lost
+from winze.measure import task_accuracy as lost
 from winze.networks import head_of
 from winze.observe.between import cka_between
-from winze.observe.places import Where, find_spots
+from winze.observe.places.find_places import Where, find_spots
 from winze.observe.scan import scan
+from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
 
 if TYPE_CHECKING:

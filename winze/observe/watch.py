@@ -19,15 +19,15 @@ from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.modes import unchanged
 from winze.networks import unwrapped
 from winze.observe.between import cka_of, twice
-from winze.observe.features import Pool, check_pool
-from winze.observe.feed import Feed, pair
-from winze.observe.inputs import Data, generators, measure_names
-from winze.observe.passes import read_test
-from winze.observe.pixel_order import spots_and_order
-from winze.observe.places import Where
-from winze.observe.probes import fitted, ridge_moments
-from winze.observe.reader import Reader
-from winze.observe.store import KEPT, Store
+from winze.observe.passes.feed import Feed, pair
+from winze.observe.passes.gathered import KEPT, Store
+from winze.observe.passes.inputs import Data, generators, measure_names
+from winze.observe.passes.probes import fitted, ridge_moments
+from winze.observe.passes.reader import Reader
+from winze.observe.passes.test_pass import read_test
+from winze.observe.places.find_places import Where
+from winze.observe.places.memory_format import spots_and_order
+from winze.observe.places.pooling import Pool, check_pool
 from winze.readings import Readings, Row
 
 

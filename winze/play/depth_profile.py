@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from winze import measure
-from winze.depth import Place
 from winze.measure import CKA, Distances, Moments, Value
 from winze.networks import SpiralMLP
+from winze.place import Place
 from winze.play.nodes import grid, streams
 
 SAMPLES, BATCH = 512, 256  # that ranks, probes and CKA read, and of one batch of CKA

@@ -9,7 +9,7 @@ from typing import Any
 
 import winze.shape
 from winze.data.plane import KINDS
-from winze.networks.spiral import ACTIVATIONS
+from winze.networks.models.spiral_mlp import ACTIVATIONS
 from winze.shape import Rule, Standard
 from winze.shape.rules.masks import DRAWS, MASKS, PROFILES
 from winze.train import SGD, Adam, AdamW, NAdam

@@ -8,8 +8,8 @@ from typing import Any
 
 from winze.lab.runs import store
 from winze.readings import MANIFEST, Readings, ReadingsError
-from winze.report.payload import payload
-from winze.report.summary import findings
+from winze.report.scan.payload import payload
+from winze.report.scan.summary import findings
 
 MOST = 24  # scans on one page
 THRESHOLD = 0.95

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from winze.readings import folder as files
+from winze.readings import disk as files
 from winze.readings.conventions import Conventions
-from winze.readings.folder import Array
+from winze.readings.disk import Array
 from winze.readings.rows import COLUMNS, NAN, REAL, WHOLE, ReadingsError, Row, Spot
 
 if TYPE_CHECKING:

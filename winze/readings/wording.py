@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from winze.depth import Place
 from winze.measure.registry import number_named
+from winze.place import Place
 
 
 def label(measure: str) -> str:

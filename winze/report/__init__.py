@@ -1,6 +1,6 @@
 """Figures, sentences and an HTML page from stored readings; nothing here runs a network."""
 
-from winze.report.figures import (
+from winze.report.scan.figure_files import (
     cka_map,
     class_variances,
     curves_over_training,
@@ -10,8 +10,8 @@ from winze.report.figures import (
     save_all,
     spectra,
 )
-from winze.report.html import write
-from winze.report.summary import comparison, summary
+from winze.report.scan.page import write
+from winze.report.scan.summary import comparison, summary
 
 __all__ = [
     "cka_map",

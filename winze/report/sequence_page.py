@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from winze.files import write_atomically
-from winze.measure import forgetting as lost
+from winze.atomic import write_atomically
+from winze.measure import task_accuracy as lost
 from winze.readings import Array, Readings, ReadingsError
 from winze.readings.wording import label, number, percent, short
 from winze.report import style
 from winze.report.experiment.static_page import Section, picture, section, write_static
-from winze.report.profile import depth_axis
-from winze.report.tables import conventions_table, hidden, table
+from winze.report.scan.profile import depth_axis
+from winze.report.scan.tables import conventions_table, hidden, table
 
 if TYPE_CHECKING:
     import matplotlib.figure

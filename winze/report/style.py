@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from winze.files import write_atomically
+from winze.atomic import write_atomically
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -13,7 +13,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from winze.shape.find import wired
 from winze.shape.junction import Junction
-from winze.shape.rowwise.rows import Rows, parted
+from winze.shape.rowwise.gather import Rows, parted
 from winze.shape.rules.masks import draw_keep, granule, ordered, rate_at, sent
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from winze.shape.rowwise.gather import Rows, add, fork, take
 from winze.shape.rowwise.gradients import with_gradient_where
-from winze.shape.rowwise.rows import Rows, add, fork, take
 
 if TYPE_CHECKING:
     from winze.shape.junction import Moment

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import fx, nn
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.capture.example import Example, accepted
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream

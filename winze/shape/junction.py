@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch, ShapeError, Shortcut
 from winze.shape.rule import Rule
 from winze.shape.rules.standard import Standard
 
 if TYPE_CHECKING:
     from winze.shape.alternation import Alternation
-    from winze.shape.rowwise.rows import Rows
+    from winze.shape.rowwise.gather import Rows
 
 
 class Moment:

@@ -16,7 +16,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.capture.definition import CaptureError, Position, codes_in
 from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program

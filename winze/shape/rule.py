@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor, nn
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 
 Pointwise = type[nn.Linear] | type[nn.Conv1d] | type[nn.Conv2d] | type[nn.Conv3d]

@@ -1,6 +1,6 @@
 """Trains a network on any objective: one loop, from a laptop's CPU to captured graphs on a GPU, safe to kill."""
 
-from winze.files import StoreError
+from winze.atomic import StoreError
 from winze.train.checkpoints import Checkpoint, Checkpoints
 from winze.train.ensemble import fit_ensemble
 from winze.train.fit import DivergedError, History, fit

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from winze.files import StoreError, remove_leftovers, write_atomically
+from winze.atomic import StoreError, remove_leftovers, write_atomically
 
 WEIGHTS, STATE, SEAL = ".safetensors", ".pt", ".json"
 VERSION = 3

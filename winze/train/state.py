@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from winze.files import StoreError
+from winze.atomic import StoreError
 from winze.train.captured import tensors_of
 from winze.train.checkpoints import Checkpoint, Checkpoints
 from winze.train.followers import Followers

@@ -21,7 +21,7 @@ from winze.lab.claims.claim import (
     several,
     share,
 )
-from winze.lab.claims.tunnel import tunnel_at
+from winze.lab.claims.tunnel_start import tunnel_at
 from winze.lab.claims.verdict import Verdict
 
 __all__ = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from winze.files import sha256
+from winze.atomic import sha256
 from winze.train import Hardware
 
 

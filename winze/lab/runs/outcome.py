@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from winze.files import StoreError
+from winze.atomic import StoreError
 from winze.lab.runs.store import METRICS, read
 from winze.lab.runs.store import readings as stored
 from winze.readings import Readings, ReadingsError

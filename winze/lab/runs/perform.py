@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from winze.files import sha256, told_when_full
+from winze.atomic import sha256, told_when_full
 from winze.lab.bench import PHASES, Bench
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit

@@ -18,7 +18,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from winze.files import StoreError, write_atomically
+from winze.atomic import StoreError, write_atomically
 from winze.lab.recipe import Recipe
 from winze.lab.runs import store
 from winze.lab.runs.job import key_of, plain

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Literal
 
-from winze.files import StoreError, remove_leftovers, sha256, write_atomically
+from winze.atomic import StoreError, remove_leftovers, sha256, write_atomically
 from winze.lab.runs.job import FORMAT, Job, key_of, plain
 from winze.readings import Point, Readings
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
 from winze.networks.heads import Heads
-from winze.networks.start import check_sizes
+from winze.networks.models.init import check_sizes
 
 HIDDEN = (512, 256, 8, 256, 512)
 Features = Float[Tensor, "sample feature"]

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
-from winze.networks.start import check_sizes
+from winze.networks.models.init import check_sizes
 
 SLOPE = 0.1
 Images = Float[Tensor, "sample channel side side"]

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
-from winze.networks.start import check_sizes
+from winze.networks.models.init import check_sizes
 
 HEAD = 64
 PRESETS = {

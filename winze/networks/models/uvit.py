@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from winze.networks.errors import NetworkError
+from winze.networks.models.init import check_sizes
 from winze.networks.models.mae import block
-from winze.networks.start import check_sizes
 
 PRESETS = {
     "uvit_s2": {"depth": 12, "width": 512, "side": 32, "patch": 2},

@@ -20,7 +20,7 @@ from winze.networks.sampling import draw
 from winze.readings import Readings, ReadingsError
 from winze.report import style
 from winze.report.experiment import Drawing
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.figure

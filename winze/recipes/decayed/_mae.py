@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from winze.data import Flip, RandomResizedCrop
-from winze.depth import Place
 from winze.lab import (
     Axis,
     Bench,
@@ -24,6 +23,7 @@ from winze.lab import (
 )
 from winze.lab.claims.quantities import Whole, last
 from winze.lab.study import _store_watched, _watch
+from winze.place import Place
 from winze.shape import DecayedIdentity
 from winze.train import AdamW, Cosine, Epochs, Training
 from winze.train.objectives.reconstruct import MaskedReconstruct

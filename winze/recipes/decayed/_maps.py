@@ -12,7 +12,7 @@ from torch import Tensor
 from winze.data import Preprocess
 from winze.lab import Bench, Prepared
 from winze.measure.segments import spectral_colours
-from winze.observe.embedding import embed_places
+from winze.observe.passes.embedding import embed_places
 from winze.recipes.decayed._mae import Masked, trained
 from winze.report import style
 from winze.report.experiment import Drawing, UnreadError

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from winze.data import Preprocess
-from winze.data.segments import load_segments
+from winze.data.segmentation import load_segments
 from winze.lab import Bench, Prepared
 from winze.measure.segments import IGNORED, clusters, matched_iou
 from winze.recipes.decayed._mae import Masked, trained

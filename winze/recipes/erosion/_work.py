@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.data import Batches, Preprocess, Squares, with_squares
-from winze.data.classes import resolve, split_name
+from winze.data.class_names import resolve, split_name
 from winze.lab import Bench, Prepared, Study, learn, prepare, read, tasks
 from winze.lab.study import steps_of
 from winze.networks import NetworkError, head_of, load_weights

@@ -14,9 +14,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from winze import measure
-from winze.depth import Place
 from winze.measure import Value, missing
 from winze.networks import SpiralMLP
+from winze.place import Place
 from winze.readings import Array, Readings
 
 SIDE, DRAWN, SHADES = 50, 20, 36  # points along a side of the grid and of a map that is kept, and the shades of a map

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from winze.depth import Place
 from winze.lab import Axis, Bench, Claim, Continual, Data, Network, Question, TaskSequence, tasks
 from winze.lab.claims.quantities import At, Number, Over, Whole
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX, over_chance
 from winze.observe import scan
+from winze.place import Place
 from winze.readings import Array
 from winze.recipes.tunnel._settings import AUGMENTED, CONTINUAL, FAST, GENTLE_TASKS, NORM
 from winze.train import Epochs

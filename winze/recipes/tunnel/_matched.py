@@ -9,7 +9,7 @@ from winze.lab import Bench, Continual, TaskSequence, learn, prepare
 from winze.lab.layers import weights_of
 from winze.networks import give_heads
 from winze.observe import scan
-from winze.observe.places import find_spots
+from winze.observe.places.find_places import find_spots
 from winze.train import CrossEntropy, History, Training
 from winze.train.in_turn import HeadedBatches, in_turn
 from winze.train.objectives.base import judged

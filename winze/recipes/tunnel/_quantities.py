@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from winze.data.classes import resolve, split_name
+from winze.data.class_names import resolve, split_name
 from winze.lab.claims.quantities import OOD, At, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError, facts

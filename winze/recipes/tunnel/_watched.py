@@ -11,17 +11,17 @@ import numpy as np
 from torch.optim.swa_utils import update_bn
 
 from winze.data import Batches
-from winze.depth import Place
 from winze.lab import Bench, Prepared, Study, learn, prepare, read
 from winze.lab.claims.quantities import TunnelLayer, Whole
 from winze.lab.layers import Weights, crossed, layer_of_each, weights_of
+from winze.place import Place
 from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.over_seeds import means_of
 from winze.recipes.tunnel._quantities import AtTunnel, OverChance, OverTraining
 from winze.report.experiment import Drawing, over_depth
 from winze.report.experiment.drawing import name_of
-from winze.report.lines import curves_over_training
-from winze.report.maps import training_map
+from winze.report.scan.cka_map import training_map
+from winze.report.scan.curves import curves_over_training
 from winze.train import evaluate
 
 RANK, CHANGE = "rank_while_learning", "weight_change"

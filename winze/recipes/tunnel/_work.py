@@ -14,8 +14,8 @@ from winze.lab.layers import WITHOUT
 from winze.lab.study import Prepared, learn, prepare, read
 from winze.measure import Distances
 from winze.observe import scan
-from winze.observe.places import find_spots
-from winze.observe.record import recording
+from winze.observe.passes.hooks import recording
+from winze.observe.places.find_places import find_spots
 from winze.readings import Array, Readings
 
 

@@ -21,8 +21,8 @@ from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import AtTunnel, by_network
 from winze.recipes.tunnel._work import Compression, read_embeddings
 from winze.report.experiment import Drawing
-from winze.report.lines import class_variances
-from winze.report.pictures import embedding
+from winze.report.scan.curves import class_variances
+from winze.report.scan.embedding_plot import embedding
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import OverMatrix, by_network
 from winze.recipes.tunnel._work import Likeness, read_distances
 from winze.report.experiment import Drawing
-from winze.report.maps import cka_map, distance_map
+from winze.report.scan.cka_map import cka_map, distance_map
 from winze.train import Epochs
 
 

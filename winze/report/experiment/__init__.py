@@ -6,7 +6,7 @@ from winze.report.experiment.over_setting import over_setting
 from winze.report.experiment.over_training import over_training
 from winze.report.experiment.profiles import profiles
 from winze.report.experiment.tunnel_starts import tunnel_starts
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 __all__ = [
     "Drawing",

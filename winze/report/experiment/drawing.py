@@ -12,7 +12,7 @@ from winze.readings import Array, Label, Point, Readings
 from winze.readings.point import shown
 from winze.readings.wording import short
 from winze.report import style
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -14,7 +14,7 @@ import numpy as np
 from winze.readings import Array
 from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -12,7 +12,7 @@ from winze.readings import Array, Readings, facts
 from winze.readings.over_seeds import layer_numbers
 from winze.readings.wording import data_name, label
 from winze.report.experiment.drawing import At, Axes, Curve, Drawing, PointRuns, as_axes, chosen, draw_curves
-from winze.report.profile import depth_axis
+from winze.report.scan.profile import depth_axis
 
 if TYPE_CHECKING:
     import matplotlib.figure

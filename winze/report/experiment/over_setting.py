@@ -13,7 +13,7 @@ from winze.readings.point import shown
 from winze.readings.wording import label, short
 from winze.report import style
 from winze.report.experiment import drawing as common
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.axes

@@ -9,8 +9,8 @@ from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
 from winze.readings.wording import label, percent, short
 from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped, seeds_of
-from winze.report.profile import panel as draw_panel
-from winze.report.scans import UnreadError
+from winze.report.scan.profile import panel as draw_panel
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.axes

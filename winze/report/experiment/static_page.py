@@ -10,8 +10,8 @@ from html import escape
 from importlib.resources import files
 from pathlib import Path
 
-from winze.files import write_atomically
-from winze.report.sections import Section, section
+from winze.atomic import write_atomically
+from winze.report.scan.sections import Section, section
 
 __all__ = ["Section", "picture", "section", "write_static"]
 
@@ -46,4 +46,4 @@ def _data(svg: bytes) -> str:
 
 
 def _asset(name: str) -> str:
-    return (files("winze.report") / name).read_text(encoding="utf-8")
+    return (files("winze.report") / "assets" / name).read_text(encoding="utf-8")

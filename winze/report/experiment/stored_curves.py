@@ -10,7 +10,7 @@ import numpy as np
 from winze.readings import Array
 from winze.report import style
 from winze.report.experiment.drawing import Drawing, PointRuns
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.figure

@@ -12,7 +12,7 @@ from winze.readings.over_seeds import layer_numbers, mean_tunnel
 from winze.readings.wording import percent, short
 from winze.report import style
 from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
-from winze.report.scans import UnreadError
+from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
     import matplotlib.figure

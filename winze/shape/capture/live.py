@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Computed
 from winze.shape.capture.definition import CaptureError, SourceError, fingerprint
 from winze.shape.capture.source import Anchor, Positions, Spot, joined, rebuilt

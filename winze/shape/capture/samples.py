@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from winze.depth import Place
 from winze.modes import unchanged
+from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.capture.example import Example
 from winze.shape.capture.live import ForeignJunction

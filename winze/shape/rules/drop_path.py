@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.rule import Rule, check_choice, check_share, weighted
 from winze.shape.rules.masks import (

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.rule import Pointwise, Rule
 

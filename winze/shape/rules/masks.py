@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch
+from winze.shape.rowwise.gather import Rows, parted
 from winze.shape.rowwise.gradients import with_zero_gradients, without_graph
-from winze.shape.rowwise.rows import Rows, parted
 
 PROFILES = ("linear", "constant")
 MASKS = ("sample", "batch")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from winze.depth import Place
+from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.rule import Rule, weighted
 

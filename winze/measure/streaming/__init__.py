@@ -1,0 +1,1 @@
+"""Mergeable accumulators that take in features batch by batch."""

@@ -1,0 +1,117 @@
+"""The moments of many places, which take in a batch together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from jaxtyping import Float
+from torch import Tensor
+
+from winze.measure.features import detached
+from winze.measure.streaming import moments as one
+from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.moments import Moments
+from winze.measure.streaming.sums import Sums
+
+GATHERED = 1024
+"""Samples that a GPU gathers before moments take them in, if that is two batches or more,"""
+ROOM = 3 << 18
+"""and at most so many features of places that come together: 3 MB in float32."""
+DEVICES = ("cuda",)
+"""Where they are gathered."""
+
+
+class MomentsTable:
+    """The moments of places in a row, of the given widths; those of one width beside each other share their tensors.
+
+    On a GPU, where the number of operations is the cost, small batches are gathered and taken in together.
+    """
+
+    def __init__(self, widths: Sequence[int], classes: int | None, names: Sequence[str]) -> None:
+        self._places = [Moments(width, classes, name) for width, name in zip(widths, names, strict=True)]
+        self.classes = classes
+        runs = [list(run) for _, run in groupby(range(len(widths)), lambda i: widths[i])]
+        self._run = [(run[0], run[-1] + 1) for run in runs for _ in run]
+        self._sums: dict[int, Sums] = {}  # by the run's first place, once there is a batch
+        self._gathered: dict[int, _Gathered] = {}  # by the first place of those that come together
+
+    @detached
+    def add(self, first: int, block: Block, classes: Classes | None) -> None:
+        """Add a batch at the places from `first` on, as many as the block has."""
+        gathered = self._gathered.get(first)
+        if gathered is None or not gathered.takes(block):
+            self._take_in(first, first + len(block))
+            gathered = _Gathered.of(block)
+            if gathered is None:
+                self._add(first, block, classes)
+                return
+            self._gathered[first] = gathered
+        gathered.add(block, classes)
+
+    def _take_in(self, start: int, end: int) -> None:
+        """Take in what is gathered of these places."""
+        for first, gathered in list(self._gathered.items()):
+            if first < end and start < first + len(gathered.rows):
+                del self._gathered[first]
+                self._add(first, *gathered.together())
+
+    def _add(self, first: int, block: Block, classes: Classes | None) -> None:
+        start, end = self._run[first]
+        places = self._places[first : first + len(block)]
+        if first + len(block) > end or block.width != places[0].features:
+            raise ValueError(f"{places[0].name}: want {places[0].features} features, got {block.width}")
+        if start not in self._sums:
+            self._sums[start] = Sums.zeros(end - start, block.width, self.classes or 0, block.device)
+            for i, place in enumerate(self._places[start:end]):
+                place._hold(self._sums[start].part(i, i + 1))
+        block = block.to(self._sums[start].mean.device)
+        marks = None if classes is None else classes.to(block.device)
+        sums = self._sums[start].part(first - start, first - start + len(block))
+        size = max(1, one.ELEMENTS // (len(block) * max(block.width, self.classes or 0)))
+        for at in range(0, block.n, size):
+            piece = block.part(at, min(at + size, block.n))
+            sums.add(places[0].n, piece, None if marks is None else marks.part(at, at + piece.n))
+            for place in places:
+                place.n += piece.n
+        for place in places:
+            place.relative = max(place.relative, block.rounding)
+
+    def moments(self) -> list[Moments]:
+        """Give the moments of each place; the table is not to be fed any more."""
+        self._take_in(0, len(self._places))
+        return self._places
+
+
+class _Gathered:
+    """Batches of the same places, one after the other."""
+
+    def __init__(self, rows: Float[Tensor, "place sample feature"]) -> None:
+        self.rows = rows
+        self.n = 0
+        self.classes: list[Classes] = []
+
+    @classmethod
+    def of(cls, block: Block) -> _Gathered | None:
+        """Make room for batches like this one; None where it is not on a GPU, or large."""
+        most = min(GATHERED, ROOM // (len(block) * block.width))
+        if block.device.type not in DEVICES or most < 2 * block.n:
+            return None
+        return cls(block.features.new_empty(len(block), most, block.width))
+
+    def takes(self, block: Block) -> bool:
+        """Whether a batch is of these places and finds room."""
+        held, rows = self.rows, block.features
+        alike = (len(held), held.shape[2], held.dtype, held.device) == (len(rows), block.width, rows.dtype, rows.device)
+        return alike and self.n + block.n <= held.shape[1]
+
+    def add(self, block: Block, classes: Classes | None) -> None:
+        """Put a batch behind the others."""
+        self.rows[:, self.n : self.n + block.n] = block.features
+        self.n += block.n
+        if classes is not None:
+            self.classes.append(classes)
+
+    def together(self) -> tuple[Block, Classes | None]:
+        """All of them as one batch."""
+        return Block(self.rows[:, : self.n]), Classes.joined(self.classes) if self.classes else None

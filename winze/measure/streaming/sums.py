@@ -1,0 +1,87 @@
+"""The arithmetic of moments, for several places of one width at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float64
+from torch import Tensor
+
+from winze.measure.features import eigen, is_constant
+from winze.measure.streaming.block import Block, Classes
+
+
+class Sums(NamedTuple):
+    """The tensors that moments are made of, a row for each place; all but `counts` and `broken` as `Moments` says.
+
+    Two sets of samples are joined as Chan, Golub & LeVeque (1983) do, so that no digits go when the mean is far larger
+    than the spread. Everything happens in place.
+    """
+
+    mean: Float64[Tensor, "place feature"]
+    scatter: Float64[Tensor, "place feature feature"]
+    norm_sum: Float64[Tensor, " place"]
+    broken: Float64[Tensor, " place"]
+    counts: Float64[Tensor, "place class"]
+    class_means: Float64[Tensor, "place class feature"]
+    class_scatter: Float64[Tensor, "place class"]
+
+    @classmethod
+    def zeros(cls, places: int, features: int, classes: int, device: torch.device) -> Sums:
+        """Make room on a device."""
+
+        def room(*shape: int) -> Tensor:
+            return torch.zeros((places, *shape), dtype=torch.float64, device=device)
+
+        square = room(features, features)
+        return cls(room(features), square, room(), room(), room(classes), room(classes, features), room(classes))
+
+    def part(self, start: int, end: int) -> Sums:
+        """Some of the places."""
+        return Sums(*(tensor[start:end] for tensor in self))
+
+    def add(self, before: int, block: Block, classes: Classes | None) -> None:
+        """Add a batch to what `before` samples left."""
+        n = before + block.n
+        self.norm_sum.add_(block.norms.sum(1))
+        self.broken.add_(block.broken)
+        delta = block.mean - self.mean
+        between = (before * block.n / n) ** 0.5 * delta
+        joint = torch.cat([block.centred, between[:, None]], 1) if before else block.centred
+        self.scatter.baddbmm_(joint.mT, joint)
+        self.mean.add_(delta, alpha=block.n / n)
+        if classes is None:
+            return
+        means = torch.bmm(classes.averages.expand(len(block), -1, -1), block.centred)
+        within = (block.centred - means.index_select(1, classes.labels)).square_().sum(2)
+        means += block.mean[:, None]
+        self._join_classes(classes.counts, classes.present, means, within @ classes.members.T)
+
+    def join(self, before: int, other: Sums, others: int) -> None:
+        """Add what `others` samples left elsewhere."""
+        n = before + others
+        delta = other.mean - self.mean
+        self.scatter.add_(other.scatter)
+        self.scatter.baddbmm_(delta[:, :, None], delta[:, None], alpha=before * others / n)
+        self.mean.add_(delta, alpha=others / n)
+        self.norm_sum.add_(other.norm_sum)
+        self.broken.add_(other.broken)
+        present = (other.counts > 0).double()[..., None]
+        self._join_classes(other.counts, present, other.class_means, other.class_scatter)
+
+    def spectrum(self, n: int, relative: float, names: Sequence[str]) -> Float64[Tensor, "place direction"]:
+        """Give the eigenvalues of each covariance, largest first; zeros where features are constant up to rounding."""
+        covariance = self.scatter / n
+        variance = covariance.diagonal(dim1=1, dim2=2).sum(1)
+        still = is_constant(variance, self.mean.square().sum(1), relative)
+        values = eigen(covariance.masked_fill_(still[:, None, None], 0.0), names, vectors=False)[0].flip(1)
+        return values.clamp(min=0)[:, : min(n, values.shape[1])]
+
+    def _join_classes(self, counts: Tensor, present: Tensor, means: Tensor, scatter: Tensor) -> None:
+        share = counts / (self.counts + counts).clamp_(min=1)
+        delta = (means - self.class_means).mul_(present)
+        self.class_scatter.add_(scatter).add_(delta.square().sum(2).mul_(self.counts).mul_(share))
+        self.class_means.add_(delta.mul_(share[..., None]))
+        self.counts.add_(counts)

@@ -1,0 +1,1 @@
+"""Networks cut at a place: what a cut costs and saves, and its file."""

@@ -1,0 +1,1 @@
+"""Passes over data: hooks, probes, reductions, CUDA graphs, shards."""

@@ -1,0 +1,190 @@
+"""Data as a scan takes it: pairs of tensors, or anything that yields (x, y) batches again and again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, default_collate
+
+from winze.observe.passes.inputs import Data, argument_names, batches_of, labels_of, prepared
+
+
+@dataclass(frozen=True)
+class Batch:
+    """The arguments of one call of the network, and its labels; `offset` counts the samples before it.
+
+    `reduced`: what can be made of its features at once has been made, where the forward may be recorded.
+    """
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    labels: Tensor
+    offset: int
+    reduced: bool = False
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass
+class Feed:
+    """One split of one data set, ready to be run through a network as often as needed.
+
+    `kept` are the classes that count, in the order of their new numbers; samples of others are left out. After a
+    pass, `samples` is their number and `size` the largest batch. `offset` counts the samples before the first one
+    where this is a shard (None: as the data says). `names` are the arguments that the network takes (None: any).
+    """
+
+    data: Data
+    name: str
+    batch: int = 256
+    device: torch.device | None = None
+    kept: Tensor | None = None
+    notes: list[str] = field(default_factory=list)
+    samples: int = 0
+    size: int = 0
+    offset: int | None = None
+    names: frozenset[str] | None = None
+
+    @classmethod
+    def of(cls, data: Data, name: str, batch: int, device: torch.device, net: nn.Module) -> Feed:
+        """Whatever people have, for this network."""
+        return cls(prepared(data, name, batch, net), name, batch, device, names=argument_names(net))
+
+    def __iter__(self) -> Iterator[Batch]:
+        offset = int(getattr(self.data, "offset", 0)) if self.offset is None else self.offset
+        seen = 0
+        for x, y in self._pairs():
+            labels = labels_of(y, self.name)
+            args, kwargs = _arguments(x)
+            if self.kept is not None:
+                args, kwargs, labels = _only(args, kwargs, labels, self.kept)
+            if not len(labels):
+                continue
+            args, kwargs = _moved((args, kwargs), self.device)
+            _check_rows(args, kwargs, labels, self.name)
+            yield Batch(args, kwargs, labels, offset + seen)
+            seen += len(labels)
+            self.size = max(self.size, self.batch if is_pair(self.data) else len(labels))
+        if not seen:
+            raise ValueError(f"{self.name}: no samples")
+        self.samples = seen
+
+    def __len__(self) -> int:
+        if is_pair(self.data):
+            return math.ceil(len(self.data[1]) / self.batch)
+        return len(self.data) if hasattr(self.data, "__len__") else 0
+
+    def example(self, samples: int = 2) -> Any:
+        """The first samples, as a network takes them: a tuple of arguments or a dict of keyword arguments."""
+        batch = next(iter(self))
+        return _rows(batch.kwargs or batch.args, lambda t: t[:samples] if t.ndim else t)
+
+    def classes(self) -> Tensor:
+        """The labels that occur, sorted."""
+        labels = _known_labels(self.data, self.name)
+        if labels is None:
+            labels = torch.cat([torch.zeros(0).long(), *(labels_of(y, self.name) for _, y in self._pairs())])
+        if not len(labels):
+            raise ValueError(f"{self.name}: no samples")
+        return labels.unique()
+
+    def _pairs(self) -> Iterable[tuple[Any, Any]]:
+        if is_pair(self.data):
+            x, y = self.data
+            _check_rows((x,), {}, y, self.name)
+            parts = (slice(i, i + self.batch) for i in range(0, len(y), self.batch))
+            return ((_rows(x, lambda t, part=part: t[part] if t.ndim else t), y[part]) for part in parts)
+        return batches_of(self.data, self.name, self.names)
+
+
+def pair(
+    train: Data, test: Data, name: str, batch: int, device: torch.device, net: nn.Module
+) -> tuple[Feed, Feed, int]:
+    """Both splits of a data set on the classes they have in common, numbered from 0, and how many those are."""
+    feeds = Feed.of(train, f"{name} train", batch, device, net), Feed.of(test, f"{name} test", batch, device, net)
+    seen = [feed.classes() for feed in feeds]
+    common = seen[0][torch.isin(seen[0], seen[1])]
+    if len(common) < 2:
+        raise ValueError(f"{name}: a probe needs at least 2 classes in train and test, got {len(common)} in common")
+    for feed, own in zip(feeds, seen, strict=True):
+        left_out = len(own) - len(common)
+        if left_out:
+            feed.notes.append(f"{feed.name}: {left_out} of {len(own)} classes are not in the other split: left out")
+    contiguous = torch.equal(common, torch.arange(len(common))) and all(len(own) == len(common) for own in seen)
+    if not contiguous:
+        for feed in feeds:
+            feed.kept = common
+    return *feeds, len(common)
+
+
+def is_pair(data: Data) -> bool:
+    """Whether it is inputs and labels as such, rather than batches of them."""
+    return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor)
+
+
+def _known_labels(data: Data, name: str) -> Tensor | None:
+    """The labels that come, where that can be told without reading all of the data; not in their order."""
+    if is_pair(data):
+        return labels_of(data[1], name)
+    if isinstance(data, list | tuple) or (isinstance(data, DataLoader) and not _is_plain(data)):
+        return None
+    for owner in (data, getattr(data, "dataset", None)):
+        for attribute in ("labels", "targets"):
+            found = getattr(owner, attribute, None)
+            if found is not None and hasattr(found, "__len__") and len(found):
+                with suppress(ValueError):  # where they are something else than what the samples come with
+                    return _transformed(labels_of(found, name), owner)
+    return None
+
+
+def _is_plain(loader: DataLoader[Any]) -> bool:
+    """Whether a loader gives all samples of its dataset, and each as it is."""
+    ways = (SequentialSampler, RandomSampler)
+    if type(loader.sampler) not in ways or type(loader.batch_sampler) not in (BatchSampler, type(None)):
+        return False
+    all_of_it = len(loader.sampler) == len(loader.dataset)  # type: ignore[arg-type]
+    return all_of_it and loader.collate_fn is default_collate
+
+
+def _transformed(labels: Tensor, dataset: Any) -> Tensor | None:
+    """Labels as a dataset of torchvision's kind gives them, by its own `target_transform`."""
+    change = getattr(dataset, "target_transform", None)
+    if change is None:
+        both = getattr(dataset, "transforms", None)
+        return labels if both is None or hasattr(both, "target_transform") else None
+    return torch.as_tensor([int(change(label)) for label in labels.unique().tolist()])
+
+
+def _arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(x, dict):
+        return (), x
+    return (tuple(x), {}) if isinstance(x, tuple | list) else ((x,), {})
+
+
+def _rows(tree: Any, choose: Any) -> Any:
+    return torch.utils._pytree.tree_map(lambda leaf: choose(leaf) if isinstance(leaf, Tensor) else leaf, tree)
+
+
+def _only(args: Any, kwargs: Any, labels: Tensor, kept: Tensor) -> tuple[Any, Any, Tensor]:
+    inside = torch.isin(labels, kept)
+    n = len(labels)
+    args, kwargs = _rows((args, kwargs), lambda t: t[inside.to(t.device)] if t.ndim and len(t) == n else t)
+    return args, kwargs, torch.searchsorted(kept, labels[inside])
+
+
+def _moved(tree: Any, device: torch.device | None) -> Any:
+    return _rows(tree, lambda t: t.to(device, non_blocking=True))
+
+
+def _check_rows(args: Any, kwargs: Any, labels: Tensor, name: str) -> None:
+    first = next((t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)), None)
+    if first is None or first.ndim == 0 or len(first) != len(labels):
+        shape = None if first is None else tuple(first.shape)
+        raise ValueError(f"{name}: a batch has {len(labels)} labels for input of shape {shape}")

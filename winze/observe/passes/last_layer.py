@@ -1,0 +1,93 @@
+"""The linear layer that a network ends in, for the signs of neural collapse that need it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from winze.measure import ClassMeans
+from winze.measure.streaming import moments_table
+from winze.observe.passes.feed import Batch
+
+
+class Seen(NamedTuple):
+    """A row of numbers a sample, where the network ends in one, and what goes into the linear layer that gives it."""
+
+    logits: Tensor | None
+    features: Tensor | None = None
+
+
+class Classifier:
+    """Watches for a linear layer whose result is the network's, and gathers the class means of what goes into it.
+
+    `name` is the layer's, once it has been seen; None where the network ends in something else.
+    """
+
+    def __init__(self, net: nn.Module, classes: int) -> None:
+        self.classes = classes
+        self.name: str | None = None
+        self._means: ClassMeans | None = None
+        self._gathered: list[tuple[Tensor, Tensor]] = []
+        layers = ((module, name) for name, module in net.named_modules() if isinstance(module, nn.Linear))
+        self._names: dict[nn.Module, str] = dict(layers)
+        self._last: tuple[nn.Module, Any, Any] | None = None
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """While open, notice the calls of linear layers."""
+
+        def notice(layer: nn.Module, args: Any, output: Any) -> None:
+            self._last = layer, args[0] if args else None, output
+
+        handles = [layer.register_forward_hook(notice) for layer in self._names]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    def see(self, output: Any, samples: int) -> Seen:
+        """What the batch that has just run leaves of its end."""
+        last, self._last = self._last, None
+        logits = logits_of(output, samples)
+        if last is None or logits is None or logits.shape[1] != self.classes:
+            return Seen(logits)
+        layer, features, result = last
+        if result is not logits or not isinstance(features, Tensor) or features.ndim != 2:
+            return Seen(logits)
+        self.name = self._names[layer]
+        return Seen(logits, features)
+
+    def add(self, batch: Batch, seen: Seen) -> None:
+        """Count a batch, where it went through such a layer."""
+        if seen.features is None:
+            return
+        waits = seen.features.device.type in moments_table.DEVICES  # as moments do, and for the same reason
+        self._gathered.append((seen.features.clone() if waits else seen.features, batch.labels))
+        if not waits or sum(len(labels) for _, labels in self._gathered) >= moments_table.GATHERED:
+            self._take_in()
+
+    @property
+    def means(self) -> ClassMeans | None:
+        """The class means of all batches so far; None where none went through such a layer."""
+        self._take_in()
+        return self._means
+
+    def _take_in(self) -> None:
+        if not self._gathered:
+            return
+        features, labels = (torch.cat(parts) for parts in zip(*self._gathered, strict=True))
+        self._gathered.clear()
+        if self._means is None:
+            self._means = ClassMeans(features.shape[1], self.classes, f"what goes into {self.name!r}")
+        self._means.update(features, labels)
+
+
+def logits_of(output: Any, samples: int) -> Tensor | None:
+    """A network's output where it is one row of numbers a sample."""
+    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    return logits if isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == samples else None

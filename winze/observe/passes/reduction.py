@@ -1,0 +1,114 @@
+"""What CKA and probes make of a batch: block by block as features come, or all at once where a GPU records it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Bool, Float64, Int64
+from torch import Tensor
+
+from winze.measure import CKA, Block, Classes, Probe, answers_at_once
+from winze.measure.streaming.gram import LEAST, WIDE
+from winze.measure.streaming.pairs import Share
+from winze.observe.passes.feed import Batch
+from winze.observe.passes.reader import Blocks
+
+
+class Answered(NamedTuple):
+    """What the probes of one block say, from the first place on, and how many samples were no numbers."""
+
+    first: int
+    answers: Int64[Tensor, "place sample"]
+    broken: Float64[Tensor, " place"]
+
+
+class Reduced(NamedTuple):
+    """What is made of a batch at once: CKA's share, where it can be, and what probes say."""
+
+    share: Share | None
+    answered: list[Answered]
+
+
+class Reduction:
+    """Feeds CKA, and tells for each sample and place whether the probe is right.
+
+    `thin(first, block)` leaves those features that enter CKA, `widths` of them; probes read all. With `names`, NaN
+    features raise.
+    """
+
+    def __init__(
+        self,
+        cka: CKA | None,
+        probes: Sequence[Probe] | None,
+        widths: Sequence[int],
+        thin: Callable[[int, Block], Block],
+        names: Sequence[str] | None,
+    ) -> None:
+        self.cka, self.probes, self.widths, self.thin, self.names = cka, probes, widths, thin, names
+        self.correct: list[Bool[Tensor, "place sample"]] = []
+        self._answered: list[Answered] = []
+        self._tail: dict[int, Tensor] = {}
+
+    def reduce(self, blocks: Blocks, samples: int) -> Reduced:
+        """Reduce all blocks of a batch, by the same operations for each batch, and keep nothing."""
+        answered: list[Answered] = []
+        share = None
+        if self.cka is not None and self._shares(samples):
+            share = self.cka.share((first, self.thin(first, block)) for first, block in self._asked(blocks, answered))
+        else:
+            for _ in self._asked(blocks, answered):
+                pass
+        return Reduced(share, answered)
+
+    def _asked(self, blocks: Blocks, answered: list[Answered]) -> Iterator[tuple[int, Block]]:
+        """The same blocks, one at a time, once their probes have answered."""
+        for first, block in blocks:
+            if self.probes is not None:
+                answered.append(self._ask(first, block, self.probes))
+            yield first, block
+
+    def take(self, first: int, block: Block, thin: Block, batch: Batch) -> None:
+        """Take a block of a batch, and its features that enter CKA: only what `reduce` has left to do."""
+        if self.cka is not None:
+            if batch.reduced and self._shares(thin.n) and self.cka.is_between_batches:
+                self._tail |= enumerate(thin.features[:, 1 - LEAST :].unbind(), first)
+            else:
+                self.cka.block(first, thin)
+        if self.probes is not None and not batch.reduced:
+            self._answered.append(self._ask(first, block, self.probes))
+
+    def close(self, batch: Batch, reduced: Reduced | None, marks: Callable[[Batch, torch.device], Classes]) -> None:
+        """Count the batch, once all of it has been taken."""
+        if self.cka is not None:
+            if reduced is not None and reduced.share is not None and self._tail:
+                self.cka.add(reduced.share, [self._tail[place] for place in sorted(self._tail)], len(batch))
+            else:
+                self.cka.close_batch()
+            self._tail.clear()
+        answered = self._answered if reduced is None else reduced.answered
+        if answered:
+            answers = _together(answered, self.names)
+            self.correct.append(answers == marks(batch, answers.device).labels)
+        self._answered.clear()
+
+    def _shares(self, samples: int) -> bool:
+        """Whether CKA takes a batch by its share: a GPU would wait for wide features, few samples wait for others."""
+        return samples >= LEAST and max(self.widths) < WIDE
+
+    def _ask(self, first: int, block: Block, probes: Sequence[Probe]) -> Answered:
+        return Answered(first, answers_at_once(probes[first : first + len(block)], block), block.broken)
+
+
+def _together(parts: Sequence[Answered], names: Sequence[str] | None) -> Int64[Tensor, "place sample"]:
+    """All blocks of a batch in the order of places; where names are given, NaN features raise."""
+    home = parts[0].answers.device
+    parts = sorted(parts, key=lambda part: part.first)
+    answers = torch.cat([part.answers.to(home) for part in parts])
+    if names is not None:
+        counts = torch.cat([part.broken.to(home) for part in parts]).tolist()
+        for name, broken in zip(names, counts, strict=True):
+            if broken:
+                raise ValueError(f"{name}: {int(broken)} of {answers.shape[1]} samples hold NaN or inf")
+    return answers

@@ -1,0 +1,142 @@
+"""The pass over test data: each batch goes through the network once, and every place is reduced on the spot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, nearest_mean
+from winze.observe.passes.feed import Batch, Feed
+from winze.observe.passes.last_layer import Classifier, Seen
+from winze.observe.passes.reader import OnceABatch, Reader
+from winze.observe.passes.reduction import Reduction
+from winze.observe.places.pooling import sampled
+
+NONE = -1
+
+
+@dataclass
+class Gathered:
+    """What one pass over the test split gave.
+
+    `choice` is the class that the network's own output names, NONE where it holds NaN. `means` are the class means of
+    what goes into the network's last layer, `layer`, and `strays` tells of each sample whether that layer takes it for
+    another class than the nearest mean of the train data does.
+    """
+
+    moments: list[Moments]
+    cka: CKA | None
+    correct: list[Tensor]
+    choice: Tensor | None
+    logits: int
+    kept: list[Tensor]
+    labels: Tensor
+    layer: str | None = None
+    means: ClassMeans | None = None
+    strays: Tensor | None = None
+
+    def relabelled(self) -> float:
+        """The accuracy of the network's choices if each meant the class that most of its samples are of.
+
+        Which one that is, one half of the samples tells for the other, so that chance gives no more than chance.
+        """
+        assert self.choice is not None
+        choice, right = self.choice.clamp(min=0), 0
+        size = int(self.labels.max()) + 1, int(choice.max()) + 1
+        for told, asked in ((0, 1), (1, 0)):
+            seen = torch.bincount(self.labels[told::2] * size[1] + choice[told::2], minlength=size[0] * size[1])
+            right += int((seen.view(size).argmax(0)[choice[asked::2]] == self.labels[asked::2]).sum())
+        return right / len(self.labels)
+
+
+def read_test(
+    reader: Reader,
+    feed: Feed,
+    classes: int,
+    widths: Sequence[int],
+    probes: Sequence[Probe] | None,
+    cka: CKA | None = None,
+    moments: bool = True,
+    keep: int = 0,
+    collapse: bool = False,
+    centres: ClassMeans | None = None,
+) -> Gathered:
+    """Moments, CKA, each probe's and the network's own correctness, and the first `keep` samples' features.
+
+    With `collapse`, also what the network's last layer sees; `centres` are its class means in the train data.
+    """
+    names = reader.names(feed)
+    table = MomentsTable(widths, classes, names) if moments else None
+    marks = OnceABatch(lambda batch, device: Classes.of(batch.labels, len(batch), classes, feed.name, device))
+    whole = bool(probes) and any(p.weight.shape[1] > reader.max_features for p in probes or ())
+    rows: list[list[Tensor]] = [[] for _ in reader.spots]
+
+    def thin(first: int, block: Block) -> Block:
+        if not whole or block.width <= reader.max_features:
+            return block
+        places = [spot.place.index for spot in reader.spots[first : first + len(block)]]
+        features = zip(block.features, places, strict=True)
+        return Block(torch.stack([sampled(each, reader.max_features, index) for each, index in features]))
+
+    def take(first: int, block: Block, batch: Batch) -> None:
+        some = thin(first, block)
+        if table is not None:
+            table.add(first, some, marks(batch, block.device))
+        reduction.take(first, block, some, batch)
+        if batch.offset < keep:
+            kept = some.features[:, : keep - batch.offset].to("cpu", torch.float32, copy=True)
+            for i, each in enumerate(kept, first):
+                rows[i].append(each)
+
+    def see(output: Any, samples: int) -> End:
+        seen = last.see(output, samples)
+        choice = None if seen.logits is None else seen.logits.argmax(1).masked_fill_(seen.logits.isnan().any(1), NONE)
+        if seen.features is None or centres is None:
+            return End(seen, choice)
+        return End(seen, choice, nearest_mean(seen.features, centres))
+
+    reduction = Reduction(cka, probes, widths, thin, None if moments else names)  # moments tell of NaN themselves
+    decided: list[Tensor] = []  # NONE, where the output is no number
+    strays: list[Tensor] = []
+    labels: list[Tensor] = []
+    outputs = 0
+    last = Classifier(reader.net, classes)
+    with last.watching() if collapse else nullcontext():
+        for batch, end, reduced in reader.run(
+            feed, take, f"{feed.name}: reading", whole=whole, see=see, reduce=reduction.reduce
+        ):
+            labels.append(batch.labels)
+            reduction.close(batch, reduced, marks)
+            last.add(batch, end.seen)
+            if end.choice is not None:
+                outputs = end.seen.logits.shape[1]
+                decided.append(end.choice.clone())
+            if end.nearest is not None:
+                strays.append(end.choice != end.nearest)
+    answers = torch.cat(labels)
+    return Gathered(
+        table.moments() if table is not None else [],
+        cka,
+        list(torch.cat(reduction.correct, 1).cpu()) if reduction.correct else [],
+        torch.cat(decided).cpu() if decided else None,
+        outputs,
+        [torch.cat(r) for r in rows if r],
+        answers,
+        last.name,
+        last.means,
+        torch.cat(strays).cpu() if strays else None,
+    )
+
+
+class End(NamedTuple):
+    """What a batch leaves at the network's end, the class it chooses, and the class whose mean is nearest."""
+
+    seen: Seen
+    choice: Int64[Tensor, " sample"] | None
+    nearest: Int64[Tensor, " sample"] | None = None

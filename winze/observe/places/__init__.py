@@ -1,0 +1,1 @@
+"""Where in a network features are read, and how they are pooled."""

@@ -1,0 +1,94 @@
+"""Which axis of a feature map holds channels: told by the layers that made it, and by trial where sizes are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from torch import Tensor, nn
+from torch.nn.modules import pooling
+from torch.nn.modules.batchnorm import _NormBase
+from torch.nn.modules.conv import _ConvNd
+
+from winze.observe.places.calls import Event
+
+NORMS = (_NormBase, nn.GroupNorm, nn.LayerNorm, nn.RMSNorm, nn.LocalResponseNorm)
+POOLS = tuple(kind for name, kind in vars(pooling).items() if "Pool" in name and isinstance(kind, type))
+CHANNELS_FIRST = (_ConvNd, _NormBase, nn.GroupNorm, *POOLS)
+CHANNELS_LAST = (nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
+TRIED = 6
+"""Layers before a place that are tried, where sizes alone do not tell."""
+
+Changed = Callable[[Event, int, int], Tensor | None]
+"""What changes at a place, by feature, where so much is added to one channel of a layer's output along its axis."""
+
+
+def channel_axis(made: Event | None, shape: tuple[int, ...], before: Sequence[Event], changed: Changed) -> int | None:
+    """The axis of a place's tensor with channels, or None where that cannot be known.
+
+    `made` is the call that put the tensor out, `before` are the calls that had finished by then. A layer knows its own.
+    Else a layer tells whose channels are of a size that no other axis has; and where several axes have it, a trial: the
+    axis on which a change of one channel stays in place, for all layers that tell.
+    """
+    while made is not None:
+        axis = _own_axis(made, len(shape))
+        if axis is not None:
+            return axis
+        if any(True for _ in made.module.children()) or not (is_activation(made.module) or _passes(made.module)):
+            break
+        earlier, source = before[: before.index(made)], made.inputs[:1]
+        made = next((e for e in reversed(earlier) if source == tuple(i for i, _ in e.outputs[:1])), None)
+    layers = [(layer, axis) for layer in reversed(before) if (axis := _own_axis(layer)) is not None]
+    alike = [(layer, axis) for layer, axis in layers if len(layer.outputs[0][1]) == len(shape)]
+    exact = [(layer, axis) for layer, axis in alike if layer.outputs[0][1][1:] == shape[1:]]
+    for layer, axis in exact or alike:
+        width = layer.outputs[0][1][axis]
+        if shape[axis] == width and shape[1:].count(width) == 1:
+            return axis
+    for layer, axis in [] if exact else alike:  # a concatenation: positions are the same, channels are more
+        other = layer.outputs[0][1]
+        rest = [i for i in range(1, len(shape)) if i != axis]
+        if all(other[i] == shape[i] != shape[axis] for i in rest):
+            return axis
+    told = {found for layer, axis in layers[:TRIED] if (found := _tried(layer, axis, shape, changed)) is not None}
+    return told.pop() if len(told) == 1 else None
+
+
+def _own_axis(call: Event, ndim: int | None = None) -> int | None:
+    """The axis on which a layer puts its channels; None for what is no layer, or puts out something else."""
+    if not call.outputs or (ndim is not None and len(call.outputs[0][1]) != ndim):
+        return None
+    module, kind, last = call.module, type(call.module).__name__, len(call.outputs[0][1]) - 1
+    if last < 1:
+        return None
+    if isinstance(module, CHANNELS_FIRST) or kind.endswith("Norm2d"):
+        return 1
+    flat = isinstance(module, nn.LayerNorm | nn.RMSNorm) or kind.endswith("RMSNorm")
+    weight = getattr(module, "weight", None)
+    if flat and isinstance(weight, Tensor) and weight.ndim != 1:
+        return None
+    return last if flat or isinstance(module, CHANNELS_LAST) or kind == "Conv1D" else None
+
+
+def _tried(layer: Event, axis: int, shape: tuple[int, ...], changed: Changed) -> int | None:
+    """The one axis on which a change of one channel of a layer stays at one spot, while it spreads on the others."""
+    for channel in _some(layer.outputs[0][1][axis]):
+        found = changed(layer, axis, channel)
+        if found is None or not bool(found.any()):
+            continue
+        reached = [int(found.movedim(i, 0).flatten(1).any(1).sum()) for i in range(found.ndim)]
+        alone = [i + 1 for i, count in enumerate(reached) if count == 1 and shape[i + 1] > 1]
+        return alone[0] if len(alone) == 1 else None
+    return None
+
+
+def _some(width: int) -> Iterator[int]:
+    yield from dict.fromkeys((width // 2, 0, width - 1))
+
+
+def is_activation(module: nn.Module) -> bool:
+    """Whether it is an activation, of torch or of whoever keeps them in a module called so."""
+    return type(module).__module__.startswith("torch.nn.modules.activation") or "act" in type(module).__module__
+
+
+def _passes(module: nn.Module) -> bool:
+    return isinstance(module, nn.Identity | nn.Dropout)

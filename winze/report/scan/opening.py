@@ -1,0 +1,95 @@
+"""The first screen of a report: one sentence and four numbers, only what the readings hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from html import escape
+from math import isfinite
+
+from winze.readings import Readings, facts
+from winze.readings.wording import number, percent, points
+from winze.report.scan import tables
+from winze.report.scan.summary import LEVEL, comparison, findings, starts
+
+
+@dataclass(frozen=True)
+class Number:
+    """One number of the first screen: what it is, the number, and what it is compared with."""
+
+    title: str
+    value: str
+    note: str = ""
+
+
+def lead(scans: dict[str, Readings], threshold: float) -> str:
+    """The one sentence that a report opens with."""
+    if len(scans) > 1:
+        found = [*starts(scans, threshold), *comparison(scans, threshold)]
+        return found[0] if found else f"{len(scans)} scans side by side."
+    readings = next(iter(scans.values()))
+    entrance = facts.entrance(readings, threshold)
+    said = findings(readings, threshold)
+    if entrance is None or entrance.tunnel.start is None:
+        return said[0] if said else "These readings hold no probes, so no tunnel can be found."
+    first, total = entrance.tunnel.start.index + 1, len(facts.places(readings))
+    reached = percent(entrance.tunnel.accuracy)
+    if first == total:
+        return f"No tunnel: probe accuracy rises up to the last layer, {total}, which reaches {reached}."
+    where = f"Layers 1-{first} of {total} already reach" if first > 1 else f"Layer 1 of {total} already reaches"
+    rest = f"the remaining {total - first} layers form" if total - first > 1 else "the last layer forms"
+    lost = [best.gain for data in facts.others(readings) if (best := facts.best_for(readings, data))]
+    costs = "s" if total - first == 1 else ""
+    fall = f" and lose{costs} {points(max(lost))[1:]} points of OOD accuracy" if lost and max(lost) >= LEVEL else ""
+    return f"{where} {reached} probe accuracy; {rest} a tunnel{fall}."
+
+
+def numbers(readings: Readings, threshold: float) -> list[Number]:
+    """Start of the tunnel, accuracy with and without it, OOD accuracy lost, and what a cut leaves."""
+    found, places = facts.entrance(readings, threshold), facts.places(readings)
+    start = None if found is None else found.tunnel.start
+    made = []
+    if found is not None and start is not None:
+        last = start == places[-1]
+        made.append(Number("tunnel", "none" if last else f"after layer {start.index + 1}", f"of {len(places)} layers"))
+        kept = f"probe at layer {start.index + 1}: {percent(found.tunnel.accuracy)}"
+        made.append(Number("accuracy", percent(found.tunnel.reference), kept))
+    elif found is not None:
+        made.append(Number("tunnel", "none", f"of {len(places)} layers"))
+    for data in facts.others(readings)[:1]:
+        best = facts.best_for(readings, data)
+        if best is not None and isfinite(best.gain):
+            what = f"{percent(best.accuracy)} at layer {best.place.index + 1}, {percent(best.last)} at the last"
+            made.append(Number("OOD accuracy lost", f"{points(best.gain).lstrip('+')} points", what))
+    if start is not None and start != places[-1]:
+        left = {cost: _left(readings, cost, places.index(start)) for cost in ("flops", "parameters")}
+        known = {cost: share for cost, share in left.items() if isfinite(share)}
+        if "flops" in known:
+            also = f"{100 * known['parameters']:.0f} % of the parameters" if "parameters" in known else ""
+            made.append(Number("FLOPs after the cut", f"{100 * known['flops']:.0f} %", also))
+    if len(made) < 4 and facts.has(readings, "numerical_rank"):
+        ranks = facts.column(readings, "numerical_rank")
+        made.append(Number("rank, last layer", number(float(ranks[-1])), f"layer 1: {number(float(ranks[0]))}"))
+    return made[:4]
+
+
+def _left(readings: Readings, cost: str, spot: int) -> float:
+    whole = facts.whole(readings, cost)
+    return float(facts.column(readings, f"cut_{cost}")[spot]) / whole if whole > 0 else float("nan")
+
+
+def opening(scans: dict[str, Readings], threshold: float) -> str:
+    """The sentence and the numbers as HTML: tiles for one scan, a table for several."""
+    said = f'<p class="lead">{tables.prose(lead(scans, threshold))}</p>'
+    if len(scans) == 1:
+        tiles = "".join(
+            f"<div><dt>{escape(one.title)}</dt><dd><b>{escape(one.value)}</b><span>{escape(one.note)}</span></dd></div>"
+            for one in numbers(next(iter(scans.values())), threshold)
+        )
+        return said + (f'<dl class="numbers">{tiles}</dl>' if tiles else "")
+    rows, heads = [], ["tunnel", "accuracy", "OOD accuracy lost", "rank, last layer"]
+    for name, one in scans.items():
+        known = {each.title: each for each in numbers(one, threshold)}
+        ranks = facts.column(one, "numerical_rank")[-1:]
+        cells = [known[head].value if head in known else "-" for head in heads[:3]]
+        rows.append([name, *cells, number(float(ranks[0])) if len(ranks) else "-"])
+    return said + tables.table("Four numbers per scan", ["scan", *heads], rows)
