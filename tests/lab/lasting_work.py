@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from winze.lab.runs.job import Job
+from winze.progress import Pace, tell
 from winze.readings import Point
-from winze.train.progress import Pace, tell
 
 
 @dataclass(frozen=True)

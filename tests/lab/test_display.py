@@ -3,8 +3,7 @@
 from lasting_work import Lasting, jobs
 
 from winze.lab.runs.sweep import sweep
-from winze.lab.workers.display import Display
-from winze.train.progress import Bar, Pace, heard
+from winze.progress import Bar, Display, Pace, heard
 
 
 def lines(display):

@@ -5,7 +5,7 @@ import signal
 import time
 from pathlib import Path
 
-from winze.train.progress import tell
+from winze.progress import tell
 
 
 class UnpackableError(Exception):

@@ -10,7 +10,6 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import Annotated, Any, Protocol, Union, runtime_checkable
 
 import tyro
@@ -27,6 +26,7 @@ from winze.cli.run import Run
 from winze.cli.runs import Runs
 from winze.cli.scan import Scan
 from winze.cli.truncate import Truncate
+from winze.hints import did_you_mean
 from winze.interrupt import import_is_over
 
 ABOUT = "Shape and measure what a neural network represents at every depth."
@@ -94,9 +94,8 @@ def _parsed(words: list[str]) -> Verb | None:
         return None
     kind = VERBS.get(words[0])
     if kind is None:
-        near = get_close_matches(words[0], VERBS, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(VERBS)}"
-        raise ValueError(f"there is no command {words[0]!r}; {hint}")
+        hint = did_you_mean(words[0], VERBS) or f"; there are {', '.join(VERBS)}"
+        raise ValueError(f"there is no command {words[0]!r}{hint}")
     return _cli(kind, words[1:], f"winze {words[0]}")
 
 

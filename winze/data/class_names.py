@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from winze.data.errors import DataError, nearest
+from winze.data.errors import DataError
+from winze.hints import did_you_mean
 
 Wanted = str | Sequence[int | str] | None
 """Classes as a user writes them: "0-4,7", "cat,dog", [0, 1, 2], ["cat", "dog"], range(5), or None for all."""
@@ -81,4 +82,4 @@ def _by_name(name: str, classes: Sequence[str], what: str) -> int:
             return found[0]
     if not name:
         raise DataError(f"{what}: an empty class name; {SYNTAX}")
-    raise DataError(f"{what} has no class {name!r}{nearest(name, classes)}")
+    raise DataError(f"{what} has no class {name!r}{did_you_mean(name, classes)}")

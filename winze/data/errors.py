@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -22,13 +21,6 @@ class MissingDataError(DataError, FileNotFoundError):
 
 class CorruptDataError(DataError):
     """A file that is there and cannot be read as what it should be."""
-
-
-def nearest(word: str, known: Iterable[str], key: Callable[[str], str] = str.lower) -> str:
-    """The known words closest to a mistyped one, ready to be put into a sentence."""
-    by_key = {key(name): name for name in known}
-    close = [by_key[match] for match in get_close_matches(key(word), list(by_key), n=3, cutoff=0.5)]
-    return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from winze.data.class_names import SYNTAX, Wanted, split_name
 from winze.data.dataset import Dataset
-from winze.data.errors import DataError, MissingDataError, UnknownDataError, nearest
+from winze.data.errors import DataError, MissingDataError, UnknownDataError
 from winze.data.image_tensors import Fit, fitted, resize_square
 from winze.data.select import choose
 from winze.data.sources.catalog import ALIASES, CATALOG, Known, reader
@@ -21,6 +21,7 @@ from winze.data.sources.npz import npz_source
 from winze.data.sources.search import find, roots
 from winze.data.sources.source import Source
 from winze.data.sources.torchvision import original_source
+from winze.hints import did_you_mean
 
 
 def load(
@@ -97,7 +98,7 @@ def lookup(name: str) -> tuple[Known | None, bool]:
         raise UnknownDataError(f"{name} is a file but no .npz archive")
     if os.sep in name or path.suffix == ".npz":
         raise MissingDataError(f"{name}: there is no such folder or .npz file")
-    hint = nearest(key, [*CATALOG, *ALIASES]) or f"; known: {', '.join(CATALOG)}"
+    hint = did_you_mean(key, [*CATALOG, *ALIASES]) or f"; known: {', '.join(CATALOG)}"
     raise UnknownDataError(f"unknown data set {name!r}{hint} (or a folder, or an .npz file; {SYNTAX})")
 
 

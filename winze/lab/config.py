@@ -5,9 +5,10 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields, is_dataclass, replace
-from difflib import get_close_matches
 from functools import cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from winze.hints import nearest
 
 _hints: Any = cache(get_type_hints)  # an annotation is worked out once a class
 
@@ -37,7 +38,7 @@ def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
         else:
             known = [field.name for field in fields(config)] if is_dataclass(config) else []
             if first not in known:
-                near = get_close_matches(first, known, n=3) or known
+                near = nearest(first, known, 0.6) or known
                 there = f"there is {', '.join(near)}" if near else "it has no fields"
                 raise FieldError(f"{type(config).__name__} has no field {first!r}; {there}")
             old = getattr(config, first)

@@ -9,13 +9,13 @@ import sys
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from winze.hints import did_you_mean
 from winze.lab.axes import Axis, AxisError, PointGrid, Scale
 from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, Several, Statement, judge, resolved
 from winze.lab.config import FieldError, check_types, replaced
@@ -286,9 +286,8 @@ def known(name: str, names: Iterable[str], what: str) -> str:
     """The name itself; where it is not known, raise with the nearest that are."""
     there = list(names)
     if name not in there:
-        near = get_close_matches(name, there, n=3, cutoff=0.8) or get_close_matches(name, there, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"there is {', '.join(there) or 'none'}"
-        raise RecipeError(f"{what} {name!r}; {hint}")
+        hint = did_you_mean(name, there) or f"; there is {', '.join(there) or 'none'}"
+        raise RecipeError(f"{what} {name!r}{hint}")
     return name
 
 

@@ -12,7 +12,8 @@ from typing import Any
 from torch import nn
 
 from winze import shape
-from winze.networks.errors import NetworkError, nearest, one_line
+from winze.hints import did_you_mean
+from winze.networks.errors import NetworkError, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.models import autoencoder, generator, mae, uvit
 from winze.networks.models.mlp import MLP, ResidualMLP
@@ -152,7 +153,7 @@ def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
         return _made(spec, make, options | ({"classes": classes} if takes else {}) | kwargs)
     match = re.fullmatch(r"winze/([a-z]+?)(\d+)(?:x(\d+(?:\.\d+)?))?", spec)
     if match is None or match[1] not in OWN:
-        raise NetworkError(f"unknown network {spec!r}{nearest(spec, KNOWN, 'winze/') or f'; {SYNTAX}'}")
+        raise NetworkError(f"unknown network {spec!r}{did_you_mean(spec, KNOWN, _own_name) or f'; {SYNTAX}'}")
     factor = match[1] in BY_FACTOR
     if match[3] and "." in match[3] and not factor:
         raise NetworkError(f"{spec}: the width of {match[1]} is a whole number of units, not {match[3]}")
@@ -166,12 +167,16 @@ def _own(spec: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     return fill(_made(spec, OWN[match[1]], told | sizes | rest), spec)
 
 
+def _own_name(spec: str) -> str:
+    return spec.lower().removeprefix("winze/")
+
+
 def _torchvision(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
     from torchvision import models
 
     if name not in models.list_models():
         known = (other for other in models.list_models() if not other.startswith("quantized"))
-        raise NetworkError(f"torchvision has no network {name!r}{nearest(name, known)}")
+        raise NetworkError(f"torchvision has no network {name!r}{did_you_mean(name, known)}")
     given = dict(kwargs)
     if given.pop("pretrained", False):
         given["weights"] = "DEFAULT"
@@ -192,7 +197,7 @@ def _timm(name: str, classes: int | None, kwargs: dict[str, Any]) -> nn.Module:
 
     base = name.split(".")[0]
     if not timm.is_model(base):
-        hint = nearest(base, timm.list_models()) or f"; {SYNTAX}"
+        hint = did_you_mean(base, timm.list_models()) or f"; {SYNTAX}"
         raise NetworkError(f"unknown network {name!r}{hint}")
     given = kwargs | ({} if classes is None else {"num_classes": classes})
     return _made(name, lambda **options: timm.create_model(name, **options), given)

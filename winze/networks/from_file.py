@@ -15,7 +15,8 @@ from typing import Any
 
 from torch import nn
 
-from winze.networks.errors import NetworkError, nearest, one_line
+from winze.hints import did_you_mean
+from winze.networks.errors import NetworkError, one_line
 
 MADE_FROM_FILE = "winze_file_"
 """How the names of modules begin that were imported from a file by its path."""
@@ -37,7 +38,7 @@ def build_from_file(spec: str, classes: int | None, kwargs: dict[str, Any]) -> n
         make = getattr(module, name, None)
         if make is None:
             functions = [key for key, value in vars(module).items() if callable(value) and not key.startswith("_")]
-            hint = nearest(name, functions) or f"; it has {', '.join(functions) or 'no function at all'}"
+            hint = did_you_mean(name, functions) or f"; it has {', '.join(functions) or 'no function at all'}"
             raise NetworkError(f"{file} has no {name!r}{hint}")
         if not callable(make):
             raise NetworkError(f"{spec} is a {type(make).__name__}; it must be a function that returns a network")

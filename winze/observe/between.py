@@ -19,8 +19,8 @@ from winze.observe.passes.reader import Reader
 from winze.observe.places.find_places import Where
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import Pool, check_pool
-from winze.observe.progress import tracker
 from winze.place import Place
+from winze.progress import tracker
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,8 +30,8 @@ from winze.observe.passes.test_pass import read_test
 from winze.observe.places.find_places import Spots, Where, find_spots
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import UNORDERED, Pool, check_pool
-from winze.observe.progress import tracker
 from winze.observe.result import Scan
+from winze.progress import tracker
 from winze.readings import Readings
 from winze.shape.capture.example import Example
 

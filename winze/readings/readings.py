@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
 
 import numpy as np
 
+from winze.hints import nearest
 from winze.readings import disk as files
 from winze.readings.conventions import Conventions
 from winze.readings.disk import Array
@@ -91,7 +91,7 @@ class Readings:
         rows = [row for row in self.rows if row.measure == measure and row.index is not None]
         if not rows:
             known = sorted({row.measure for row in self.rows if row.index is not None})
-            close = get_close_matches(measure, known, n=3) or known
+            close = nearest(measure, known, 0.6) or known
             raise ReadingsError(f"no curve of {measure!r}; there are: {', '.join(close) or 'none'}")
         data = rows[0].data if data is None else data
         rows = _matching(rows, "data", data, measure)

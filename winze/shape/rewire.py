@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 import warnings
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 
+from winze.hints import nearest
 from winze.place import Place
 from winze.shape.capture.definition import CaptureError, Position, codes_in
 from winze.shape.capture.live import ForeignJunction, Live, live_of
@@ -265,7 +265,7 @@ def _pick(found: Discovery, where: Where | None) -> list[Junction]:
     picked = [j for j in found.junctions if _matches(where, j.place)]
     if not picked:
         names = [j.place.name for j in found.junctions]
-        near = difflib.get_close_matches(where, names, n=3, cutoff=0.0) if isinstance(where, str) else names[:3]
+        near = nearest(where, names) if isinstance(where, str) else names[:3]
         said = "the nearest names" if isinstance(where, str) else "the first"
         raise ValueError(f"where={where!r} picks none of {len(names)} junctions; {said}: {', '.join(near)}")
     return picked

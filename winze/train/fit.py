@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from winze.data import Preprocess
 from winze.modes import Modes, modes_of, rng_unchanged, set_modes
+from winze.progress import Bar
 from winze.train import captured
 from winze.train.captured import CapturedStep, PlainStep
 from winze.train.checkpoints import Checkpoints
@@ -23,7 +24,6 @@ from winze.train.hardware import Hardware, HardwareError, make_fabric, switches
 from winze.train.log import Log
 from winze.train.objectives.base import Objective, judged
 from winze.train.optimizers import EMA, learning_rate, set_rates
-from winze.train.progress import Bar
 from winze.train.seeds import mix, seed_quickly
 from winze.train.sources import Data, Feed, Loader, OnDevice, Pair, Repeated, in_order, source_of
 from winze.train.state import State

@@ -16,14 +16,13 @@ import torch
 from winze.lab.runs.job import Job
 from winze.lab.runs.perform import Workable, perform
 from winze.lab.runs.store import BusyError, Runs
-from winze.lab.workers.display import Display
 from winze.lab.workers.mps import mps
 from winze.lab.workers.processes import Processes
 from winze.lab.workers.ray import OnRay
 from winze.lab.workers.workers import Here, Workers
+from winze.progress import Display, tell
 from winze.train import Hardware, StoreError
 from winze.train.hardware import check_hardware
-from winze.train.progress import tell
 
 Where = Literal["here", "processes", "ray"]
 PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run

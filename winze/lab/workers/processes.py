@@ -15,7 +15,7 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 from winze.lab.workers.workers import Done, Hear, LostError, Work, Workers, attempt
-from winze.train.progress import heard
+from winze.progress import heard
 
 TRIES = 3
 SPAWN = multiprocessing.get_context("spawn")  # a forked copy of a process with threads or a GPU may hang

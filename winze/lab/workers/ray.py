@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from winze.lab.workers.workers import Done, Hear, LostError, Work, Workers, attempt
-from winze.train.progress import heard
+from winze.progress import heard
 
 TRIES = 3
 SECONDS = 8.0  # that a cluster has to answer

@@ -10,7 +10,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar
 
-from winze.train.progress import heard
+from winze.progress import heard
 
 Member = TypeVar("Member", bound="Workers")
 Work = Callable[[Any], Any]

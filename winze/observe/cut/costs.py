@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from winze.modes import unchanged
-from winze.observe.progress import Track, plainly
+from winze.progress import Track, plainly
 from winze.readings.wording import speed_up
 from winze.shape.capture.example import Example
 

@@ -12,9 +12,9 @@ from winze.networks import unwrapped
 from winze.observe.cut.costs import Operations, SpeedUp, costs, now
 from winze.observe.cut.prefix import CutError, Stop, uses
 from winze.observe.cut.truncate import Truncated, called, cut_at
-from winze.observe.progress import Track, plainly
 from winze.observe.result import Scan
 from winze.place import Place
+from winze.progress import Track, plainly
 from winze.shape.capture.example import Example
 
 

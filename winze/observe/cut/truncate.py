@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from winze.hints import nearest
 from winze.memory import is_out_of_memory
 from winze.modes import unchanged
 from winze.networks import difference, interpreted, unwrapped
@@ -268,9 +269,7 @@ def _place(scan: Scan, at: str | int | Place | None, threshold: float) -> Place:
     for place in places:
         if place.name == name:
             return place
-    import difflib
-
-    near = difflib.get_close_matches(str(name), [place.name for place in places], n=3, cutoff=0.0)
+    near = nearest(str(name), [place.name for place in places])
     raise ValueError(f"no place {at!r} in this scan; the nearest names: {', '.join(near)}")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -12,6 +11,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.modules.conv import _ConvNd
 
+from winze.hints import nearest
 from winze.modes import rng_unchanged, unchanged
 from winze.observe.places.calls import Event, events_of, tensors_of
 from winze.observe.places.channel_axis import NORMS, channel_axis, is_activation
@@ -287,7 +287,7 @@ def _asked(patterns: list[str], events: list[Event]) -> list[Chosen]:
     names = list(dict.fromkeys(event.name for event in events if event.name))
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern.removeprefix(BEFORE)) for name in names):
-            near = difflib.get_close_matches(pattern, names, n=3, cutoff=0.0)
+            near = nearest(pattern, names)
             raise ValueError(f"no module {pattern!r} is called in this network; the nearest names: {', '.join(near)}")
     entering = [pattern.removeprefix(BEFORE) for pattern in patterns if pattern.startswith(BEFORE)]
     leaving = [pattern for pattern in patterns if not pattern.startswith(BEFORE)]
