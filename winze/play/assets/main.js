@@ -147,7 +147,7 @@ function paint() {
   frames++;
   if (viewer) { viewer.paint(); return; }
   views.forEach((view) => view.paint());
-  if (deep || frames % 4 === 0 || !model.running) panels.forEach((panel) => panel.paint());
+  if (deep || frames % 12 === 0 || !model.running) panels.forEach((panel) => panel.paint());
   deep = false;
   transport();
   if (model.focused && model.focus) card(model, model.focused, anchor);
