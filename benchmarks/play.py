@@ -46,7 +46,7 @@ def main() -> None:
     note = {"load": round(before, 1)}  # processes that wanted a core before: above 0.5 the machine was not quiet
     row = {"network": f"winze/spiral{args.depth}x{args.width}", "points": POINTS, "batch": BATCH} | found | note
     print(row)
-    merge("play", [row], "cpu", args.out, alike="network")
+    merge("play", [row], "cpu", args.out, alike="load")
 
 
 def measured(depth: int, width: int, pairs: int, seconds: float) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from winze.networks import SpiralMLP
 
-SIDE, DECISION, LARGE = 22, 36, 56  # points along a side: of a node's map, of the decision map, of a large map
+SIDE, DECISION, LARGE = 18, 36, 56  # points along a side: of a node's map, of the decision map, of a large map
 COLUMNS, ROWS = 24, 16  # the most layers and nodes of a view
 
 Array = np.ndarray[Any, np.dtype[Any]]

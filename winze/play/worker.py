@@ -28,8 +28,8 @@ from winze.report import write
 
 AHEAD = 2  # update frames that the page has not yet acknowledged
 FASTEST = 1 / 28  # seconds between two updates
-MAPS_SHARE, DEEP_SHARE = 0.3, 0.15  # of the time, at most, that maps and depth profiles take
-DECIDED = 5  # while it trains, every so many updates show the decision over the plane anew
+MAPS_SHARE, DEEP_SHARE = 0.3, 0.08  # of the time, at most, that maps and depth profiles take
+DECIDED = 8  # while it trains, every so many updates show the decision over the plane anew
 SHOWN = 1500  # training points that the page draws
 MOST_STEPS = 1000  # of one "step" message
 LIMIT = 10_000_000  # steps after which training stops by itself

@@ -22,7 +22,7 @@ const model = {
   curves: { steps: [], loss: [[]], at: [], test: [[]], train: [[]], norm: [[]] }, focus: null, problem: "", parameters: [],
 };
 let [controls, panels, views, viewer] = [null, [], [], null];
-let [dirty, deep, unacknowledged, pendingStart, settingsTimer, frames] = [false, false, 0, false, 0, 0];
+let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames] = [false, false, 0, false, 0, false, 0];
 
 const wire = new Wire({
   onFrame: (frame) => handlers[frame.kind]?.(frame),
@@ -147,7 +147,7 @@ function paint() {
   frames++;
   if (viewer) { viewer.paint(); return; }
   views.forEach((view) => view.paint());
-  if (deep || frames % 4 === 0 || !model.running) panels.forEach((panel) => panel.paint());
+  if (deep || frames % 12 === 0 || !model.running) panels.forEach((panel) => panel.paint());
   deep = false;
   transport();
   if (model.focused && model.focus) card(model, model.focused, anchor);
@@ -182,8 +182,8 @@ class NetworkView {
     this.element = make("section", { class: "panel nodes", "aria-labelledby": `title-${index}` },
       make("header", {}, make("h2", { id: `title-${index}` }, two ? make("span", { class: `swatch ${"ab"[index]}` }) : null, describe(arm)), this.sub,
         make("div", { class: "row" },
-          small("Copy Python", `Copy Python of ${title}`, () => wire.send("code", { net: index }), `python-${"ab"[index]}`),
-          small("Save report", `Save report of ${title}`, () => { notice("Scanning the network …"); wire.send("report", { net: index }); }, `report-${"ab"[index]}`),
+          small("Copy Python", `Copy Python of ${title}`, () => command("code", { net: index }), `python-${"ab"[index]}`),
+          small("Save report", `Save report of ${title}`, () => { notice("Scanning the network …"); command("report", { net: index }); }, `report-${"ab"[index]}`),
           small("PNG", `Save node maps of ${title} as PNG`, () => savePng(name(), this.canvas.clientWidth, this.height, (p) => this.draw(p))),
           small("SVG", `Save node maps of ${title} as SVG`, () => download(`${name()}.svg`, nodes.svg(this.canvas.clientWidth, this.net, model.points, theme(), `save${index}`), "image/svg+xml")))),
       this.canvas);
@@ -272,7 +272,20 @@ function settingsChanged(settings) {
   const hash = toHash(settings, model.catalogue.defaults);
   history.replaceState(null, "", hash || location.pathname);
   clearTimeout(settingsTimer);
-  settingsTimer = setTimeout(sendSettings, 140);
+  settingsTimer = setTimeout(flush, 140);
+  pending = true;
+}
+
+// settings that wait for the hand to rest go first: a command is about what the page shows
+function flush() {
+  clearTimeout(settingsTimer);
+  if (pending) sendSettings();
+  pending = false;
+}
+
+function command(what, more) {
+  flush();
+  wire.send(what, more);
 }
 
 function sendSettings() {
@@ -296,9 +309,12 @@ function chooseTheme(name) {
   viewer?.paint();
 }
 
-find("start").onclick = () => { wire.send(model.running ? "pause" : "start"); };
-find("step").onclick = () => wire.send("step", { count: 1 });
-find("reset").onclick = () => { pendingStart = false; wire.send("reset"); };
+find("start").onclick = () => {
+  command(model.running ? "pause" : "start");
+  pendingStart = false;
+};
+find("step").onclick = () => command("step", { count: 1 });
+find("reset").onclick = () => { pendingStart = false; command("reset"); };
 find("scrub").oninput = (event) => {
   const at = Number(event.target.value);
   wire.send("show", { step: at >= model.kept.length ? null : model.kept[at] });
