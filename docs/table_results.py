@@ -22,6 +22,7 @@ from winze.readings.point import shown
 from winze.readings.wording import number
 
 FOLDER = "docs/results"
+FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
 SHOWN = 3  # cells of a headline claim that are listed one by one
 BRACKETS = (
@@ -43,14 +44,14 @@ def pages(results: Path) -> dict[str, str]:
 
 
 def headlines(results: Path) -> str:
-    """README's table: the headline claims of every paper, at most MOST of them."""
+    """README's table: the headline claims of every paper that ran at full size, at most MOST of them."""
     head = ["claim", "verdict", "here", "paper", "network and data", "seeds", "page"]
     rows = {
         paper: [
             [*_headline(recipe, line), f"[{PAPERS.get(paper, paper)}]({FOLDER}/{paper}.md)"]
             for recipe in several
             for line in at_largest(lines_of(recipe.name, results))
-            if getattr(line.statement, "headline", False) and line.word != NOT_RUN
+            if getattr(line.statement, "headline", False) and line.word != NOT_RUN and line.scale in FULL
         ]
         for paper, several in recipes().items()
     }
