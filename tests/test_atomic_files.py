@@ -52,11 +52,11 @@ def test_a_process_killed_while_writing_leaves_the_old_file(tmp_path):
     code = f"""
 import os
 from pathlib import Path
-from winze import files
+from winze import atomic
 def half(file, content):
     file.write(content[:3]); file.flush(); os._exit(9)
-files._fill = half
-files.write_atomically(Path({str(tmp_path)!r}) / "a", b"newer")
+atomic._fill = half
+atomic.write_atomically(Path({str(tmp_path)!r}) / "a", b"newer")
 """
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 9
     assert (tmp_path / "a").read_bytes() == b"old"

@@ -151,6 +151,17 @@ RESULTS = {
             {"network": "vit", "way": "standard", "how": "captured", "batch": 256, "ratio": 0.7},
         ],
     },
+    "generative": {
+        "machine": {"gpu": "H200"},
+        "rows": [{"network": "mae", "device": "cuda", "how": "plain", "images_per_second": 100.0, "ratio": 1.0}],
+    },
+    "meta": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"device": "cpu", "steps": 25, "segment": segment, "megabytes": 9.0, "predicted": 8.0, "seconds": 1.0}
+            for segment in (0, 5)
+        ],
+    },
     "spiral": {
         "machine": {"gpu": "H200"},
         "rows": [

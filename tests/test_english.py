@@ -46,7 +46,8 @@ def found(text: str) -> list[str]:
 
 
 def prose(page: str) -> str:
-    """A page without its code."""
+    """A page without its code, and without the errors of networks that the tables of reach quote."""
+    page = re.sub(r"(?s)<!-- table:reach.*?<!-- /table -->", "", page)
     return re.sub(r"`[^`\n]+`", "", re.sub(r"(?ms)^( *)```.*?^\1```", "", page))
 
 

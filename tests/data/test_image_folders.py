@@ -165,7 +165,7 @@ def test_more_pictures_than_memory_are_refused_before_any_is_decoded(tmp_path):
         ("nowhere.npz", MissingDataError, r"no such folder or \.npz"),
         ("cifra10", UnknownDataError, "did you mean cifar10"),
         ("fashion", UnknownDataError, "did you mean fashion"),
-        ("qqqq", UnknownDataError, "known: digits, spiral"),
+        ("qqqq", UnknownDataError, "known: digits, digit_sums, spiral"),
         ("", UnknownDataError, "unknown data set"),
         ("torchvision/digits", UnknownDataError, "torchvision has no data set"),
         ("cifar10[0-4", DataError, "picks classes"),

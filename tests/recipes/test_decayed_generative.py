@@ -1,7 +1,5 @@
 """Rules, correlation and segments of the generative recipes, without training."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 import torch
@@ -70,9 +68,7 @@ def test_the_correlation_at_each_step_is_that_of_numpy():
 @pytest.mark.parametrize(("sign", "word"), [(-1, "supported"), (1, "contradicted")])
 def test_a_correlation_is_judged_by_its_sign(sign, word):
     points = [Point({"alpha": alpha}) for alpha in (1.0, 0.8, 0.6)]
-    grid = SimpleNamespace(
-        points=points, labels=lambda axis, cell: (1.0, 0.8, 0.6), complete=lambda cell: Point(dict(cell))
-    )
+    grid = PointGrid({"alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.6))}, tuple(points))
     generator = np.random.default_rng(0)
     runs = {
         point: {

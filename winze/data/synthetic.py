@@ -38,11 +38,8 @@ def spiral_source() -> Source:
     return Source("spiral", ("arm 0", "arm 1"), parts[0], parts[1], "built in", notes)
 
 
-def digits_source() -> Source:
-    """scikit-learn's 1797 digits of 8 x 8, split 1347 / 450 by class with a fixed seed.
-
-    Their 17 grey levels 0-16 become round(255 v / 16), which keeps all of them apart.
-    """
+def _digits() -> list[tuple[torch.Tensor, np.ndarray]]:
+    """Images and labels of scikit-learn's digits, the train part first."""
     from sklearn.datasets import load_digits
     from sklearn.model_selection import train_test_split
 
@@ -50,9 +47,17 @@ def digits_source() -> Source:
     grey = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     labels = bunch.target.astype(np.int64)
     rows = train_test_split(np.arange(len(labels)), test_size=450, stratify=labels, random_state=SEED)
-    parts = [held(torch.from_numpy(grey[part, None]), labels[part], "digits") for part in map(np.sort, rows)]
+    return [(torch.from_numpy(grey[part, None]), labels[part]) for part in map(np.sort, rows)]
+
+
+def digits_source() -> Source:
+    """scikit-learn's 1797 digits of 8 x 8, split 1347 / 450 by class with a fixed seed.
+
+    Their 17 grey levels 0-16 become round(255 v / 16), which keeps all of them apart.
+    """
+    parts = [held(images, labels, "digits") for images, labels in _digits()]
     notes = (f"split 1347 / 450 by class, seed {SEED}; grey levels 0-16 spread over 0-255",)
-    return Source("digits", tuple("0123456789"), parts[0], parts[1], "scikit-learn", notes)
+    return Source("digits", DIGITS, parts[0], parts[1], "scikit-learn", notes)
 
 
 def digit_sums_source(train: int = 16000, test: int = 4000) -> Source:
@@ -63,14 +68,10 @@ def digit_sums_source(train: int = 16000, test: int = 4000) -> Source:
     No linear classifier of the pixels solves it: a network has to recognise both digits and then to add them. Train
     pairs are drawn from the 1347 train digits, test pairs from the 450 test digits, both with fixed seeds.
     """
-    digits = digits_source()
-    assert digits.train is not None
-    assert digits.test is not None
     parts = []
-    for part, (single, count) in enumerate(((digits.train, train), (digits.test, test))):
-        images, labels = single.read()
-        left, right = torch.from_numpy(np.random.default_rng(SEED + part).integers(0, len(labels), (2, count)))
+    for part, ((images, labels), count) in enumerate(zip(_digits(), (train, test), strict=True)):
+        left, right = np.random.default_rng(SEED + part).integers(0, len(labels), (2, count))
         pairs = torch.cat([images[left], images[right]], dim=3)
-        parts.append(held(pairs, ((labels[left] + labels[right]) % 10).numpy(), "digit_sums"))
+        parts.append(held(pairs, (labels[left] + labels[right]) % 10, "digit_sums"))
     notes = (f"{train} / {test} random pairs of scikit-learn's digits, seeds {SEED} and {SEED + 1}",)
-    return Source("digit_sums", digits.classes, parts[0], parts[1], "scikit-learn", notes)
+    return Source("digit_sums", DIGITS, parts[0], parts[1], "scikit-learn", notes)

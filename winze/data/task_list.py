@@ -52,7 +52,7 @@ def task_list(
     """The tasks of a data set split by classes, of pairs (train, test), of data sets, or of an Avalanche benchmark.
 
     `incremental`: "class" (one head, classes of their own), "task" (a head per task, labels counted from 0 in each) or
-    "domain" (one head, the same classes in other data). `order` draws the classes of a split from a seed.
+    "domain" (one head, the same classes in new data). `order` draws the classes of a split from a seed.
     """
     if incremental not in KINDS:
         raise DataError(f"incremental is {', '.join(KINDS[:-1])} or {KINDS[-1]}, not {incremental!r}")
@@ -136,11 +136,11 @@ def _checked(tasks: TaskList) -> TaskList:
         raise DataError(f"{tasks.name}: a sequence has at least two tasks, not {len(parts)}")
     for part in parts:
         if len(part.classes) < 2:
-            raise DataError(f"{part.name} has 1 class ({part.classes[0]}); two are the least that can be told apart")
+            raise DataError(f"{part.name} has 1 class ({part.classes[0]}); a task needs at least two")
         shapes = {tuple(x.shape[1:]) for x, _ in (*((p.train) for p in parts[:1]), part.train, part.test)}
         if len(shapes) > 1:
-            told = " and ".join(str(list(shape)) for shape in sorted(shapes))
-            raise DataError(f"{part.name}: samples have shapes {told}; all tasks go into one network")
+            found = " and ".join(str(list(shape)) for shape in sorted(shapes))
+            raise DataError(f"{part.name}: samples have shapes {found}; all tasks go into one network")
     if tasks.incremental == "class":
         seen: dict[int, str] = {}
         for part in parts:
@@ -148,7 +148,7 @@ def _checked(tasks: TaskList) -> TaskList:
             if twice:
                 raise DataError(
                     f"{part.name} and {seen[twice[0]]} share the classes {_listed(twice)}: in incremental='class' "
-                    "every task has its own; 'domain' is for the same classes in other data, 'task' for a head per task"
+                    "every task has its own; 'domain' is for the same classes in new data, 'task' for a head per task"
                 )
             seen |= dict.fromkeys(part.classes, part.name)
     return tasks

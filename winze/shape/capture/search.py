@@ -24,6 +24,7 @@ from winze.shape.capture.source import Anchor, Spot, anchor, check, hops_to
 from winze.shape.junction import Junction
 
 T = TypeVar("T")
+OWN_HOOKS = "winze.shape.rewire"  # keeps torch's transformer layers from their fused kernels
 Places = frozenset[tuple[CodeType, Position]]
 Identity = tuple[nn.Module, tuple[Position, ...], Any]
 
@@ -170,13 +171,16 @@ def plain(net: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _without_hooks(net: nn.Module) -> Iterator[None]:
-    """Hooks of others do not fire, but for those of torch itself, which make weights (weight_norm, pruning)."""
+    """Hooks of users do not fire; those of torch that make weights (weight_norm, pruning) and those of winze do."""
+
+    def stays(hook: Any) -> bool:
+        return type(hook).__module__.startswith("torch.nn.utils") or getattr(hook, "__module__", "") == OWN_HOOKS
+
     saved = []
     for module in net.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            foreign = [i for i, h in hooks.items() if not type(h).__module__.startswith("torch.nn.utils")]
             saved.append((hooks, dict(hooks)))
-            for number in foreign:
+            for number in [number for number, hook in hooks.items() if not stays(hook)]:
                 del hooks[number]
     try:
         yield
