@@ -8,7 +8,8 @@ from PIL import Image
 import winze
 from winze.data import MissingDataError, Preprocess
 from winze.data.segmentation import load_segments
-from winze.lab import Bench, recipe
+from winze.lab import Axis, Bench, recipe
+from winze.lab.axes import PointGrid
 from winze.measure.segments import matched_iou
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.readings import Point, Readings

@@ -12,6 +12,8 @@ from torch import Tensor
 from winze.data.select import SEED
 from winze.data.sources.source import Source, held
 
+DIGITS = tuple("0123456789")
+
 
 def spiral(angles: int = 8192, seed: int = SEED) -> tuple[Float32[Tensor, "point 2"], Int64[Tensor, " point"]]:
     """Two spiral arms of `angles` points each, in an order that mixes them.
