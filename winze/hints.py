@@ -14,5 +14,5 @@ def nearest(word: str, names: Iterable[str], cutoff: float = 0.0, key: Callable[
 
 def did_you_mean(word: str, names: Iterable[str], key: Callable[[str], str] = str.lower) -> str:
     """What was probably meant, as the end of a sentence; empty where nothing is similar."""
-    near = nearest(word, names, 0.5, key)
+    near = nearest(word, names := list(names), 0.8, key) or nearest(word, names, 0.5, key)  # a slip, else a guess
     return f"; did you mean {' or '.join(near)}?" if near else ""
