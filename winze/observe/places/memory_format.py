@@ -1,4 +1,4 @@
-"""The memory format of images: channel by channel, as they come, or pixel by pixel, where convolutions are quicker."""
+"""The memory format of images: contiguous, as they come, or channels-last, where convolutions are faster."""
 
 from __future__ import annotations
 
