@@ -204,6 +204,17 @@ def example(net: nn.Module, entry: dict[str, Any]) -> Any:
 def build(entry: dict[str, Any]) -> nn.Module:
     """The network with random weights, its own stochastic depth off."""
     torch.manual_seed(0)
+    net = _built(entry)
+    for module in net.modules():
+        name = type(module).__name__.lower()
+        if "droppath" in name and hasattr(module, "drop_prob"):
+            module.drop_prob = 0.0
+        elif "stochasticdepth" in name:
+            module.p = 0.0
+    return net
+
+
+def _built(entry: dict[str, Any]) -> nn.Module:
     name = entry["network"]
     if entry["source"] == "timm":
         import timm
@@ -212,17 +223,11 @@ def build(entry: dict[str, Any]) -> nn.Module:
     if entry["source"] == "torchvision":
         import torchvision
 
-        try:
-            return torchvision.models.get_model(name, stochastic_depth_prob=0.0)
-        except TypeError:
-            return torchvision.models.get_model(name)
+        return torchvision.models.get_model(name)
     import transformers
 
     kind = getattr(transformers, name)
-    config = kind.config_class(**{**entry["config"], "use_cache": False})
-    if hasattr(config, "drop_path_rate"):
-        config.drop_path_rate = 0.0
-    return kind(config)
+    return kind(kind.config_class(**{**entry["config"], "use_cache": False}))
 
 
 def identical(net: nn.Module, rewired: nn.Module, given: Any) -> tuple[bool, str]:
