@@ -234,3 +234,23 @@ def test_auto_stays_dense_under_vmap():
     doubled = run(stacked)
     assert doubled.shape == (2, 32, 4096)
     assert ((doubled[0] == x).all(1) == (doubled[1] == x).all(1)).all()
+
+
+@pytest.mark.parametrize("rule", [winze.ResidualDropPath(0.5, mask=mask) for mask in ("sample", "batch")], ids=str)
+@pytest.mark.parametrize(("name", "axis"), [("XLNet", 1), ("MobileBert", 0)])
+def test_streams_in_tuples_and_sequence_first_streams_of_batch_first_inputs_take_masks(name, axis, rule):
+    import transformers
+
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    xlnet = {"vocab_size": 64, "d_model": 32, "n_layer": 1, "n_head": 2, "d_inner": 32}
+    width = {"intermediate_size": 32, "intra_bottleneck_size": 32, "embedding_size": 32, "true_hidden_size": 32}
+    config = getattr(transformers, f"{name}Config")(**(xlnet if name == "XLNet" else {**sizes, **width}))
+    net = getattr(transformers, f"{name}Model")(config)
+    given = {"input_ids": torch.arange(24).view(3, 8)}
+    winze.rewire(net, rule, example=given).train()
+    alternate = winze.Alternation(net)
+    for _ in range(2):
+        net(**given).last_hidden_state.sum().backward()
+        alternate.step()
+    if rule.mask == "sample":
+        assert {(junction.axis, junction.scale) for junction in winze.shape.find.wired(net)} == {(axis, 1)}

@@ -98,10 +98,12 @@ def _find(
         moved = _streams(net, other, junctions, training)
         for junction in [one for one in open_ones if one not in unseen]:
             one, two = (streams.get(junction.place.name) for streams in (base, moved))
-            scale = _scale(one, two, axis, samples)
-            if scale:
-                junction.axis, junction.scale = axis, scale
-                del open_ones[junction]
+            for own in AXES[axis:]:  # a network may turn batch-first inputs into a sequence-first stream
+                scale = _scale(one, two, own, samples)
+                if scale:
+                    junction.axis, junction.scale = own, scale
+                    del open_ones[junction]
+                    break
     for junction in [one for one in open_ones if one not in unseen]:
         del open_ones[junction]
 

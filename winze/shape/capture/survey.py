@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -67,8 +67,17 @@ def read_forward(
     """Run one module's own forward and read it, those `inlined` as part of it; the record, and the run's result."""
     recorder = Recorder(module, inlined=frozenset(inlined))
     result = recorder.record(forward, args, kwargs)
-    sums = Reading(recorder.graph, module).sums
+    sums = [_from_a_tensor(found) for found in Reading(recorder.graph, module).sums]
     return Record(recorder.graph, sums, recorder.constants, recorder.bound, (args, kwargs), recorder.contexts), result
+
+
+def _from_a_tensor(found: Sum) -> Sum:
+    """The same sum with a tensor as its stream: of a tuple, the item that is the shortcut."""
+    if not found.stream.meta["holds_tensors"]:
+        return found
+    if found.kind != "identity":
+        raise CaptureError("a shortcut with a projection and its branch start from a tuple of tensors")
+    return replace(found, stream=found.shortcut)
 
 
 def where(module: nn.Module) -> str:
