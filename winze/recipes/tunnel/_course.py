@@ -65,7 +65,7 @@ def scans(readings: Readings) -> list[tuple[float, Readings]]:
     losses = {row.step: row.value for row in readings.rows if row.measure == LOSS}
     stored, found = {name: measure for measure, name in COURSE.items()}, dict[int, Readings]()
     for row in readings.rows:
-        if row.measure in stored and row.step in losses:
+        if row.measure in stored and row.step is not None and row.step in losses:
             then = found.setdefault(row.step, Readings(conventions=readings.conventions))
             then.rows.append(replace(row, measure=stored[row.measure], step=None))
     if not found:
