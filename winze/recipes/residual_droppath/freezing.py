@@ -73,7 +73,7 @@ recipe = Recipe(
     ),
     departures=(
         "Algorithm 1 does not say how kept branches are frozen: `branches` and `all` put weights and BatchNorm "
-        "statistics back after each step of stage 2; BatchNorm normalises by the batch there too, and the momentum decays",
+        "statistics back after each step of stage 2; BatchNorm normalises by the batch there too, and momentum decays",
         "training and the last evaluation on the test set are in bf16; images are prepared as in table 1",
     ),
     measures=("accuracy", "top5", "epoch_steps"),

@@ -30,3 +30,8 @@ class LayerReaching(Number):
         if not len(reached):
             return missing(f"the best layer reaches {np.nanmax(curve):.1%}, not {self.bar:.0%}")
         return float(layers[reached[0]])
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        """The layer itself, twice: as a whole number, it is known to half a layer at best."""
+        layer = self(readings)
+        return layer, layer
