@@ -1,0 +1,120 @@
+"""The course of a training: every layer is read during it, and networks are compared at the same training loss."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from winze.data import MissingDataError, load
+from winze.lab import Bench, Prepared, Study, learn, prepare, read
+from winze.lab.claims.quantities import Number
+from winze.lab.study import steps_of
+from winze.measure import missing
+from winze.observe import Watch
+from winze.readings import Point, Readings, ReadingsError
+from winze.report.experiment import Drawing, PointRuns
+from winze.report.experiment.drawing import name_of
+from winze.report.experiment.stored_curves import Line, Panels, Words, stored_curves
+from winze.train import Epochs
+
+LOSS = "train_loss"
+COURSE = {one: f"{one}_while_training" for one in ("probe", "accuracy", "numerical_rank")}
+"""measures of a scan, and the names under which they are stored during training"""
+
+
+def follow(study: Study, bench: Bench) -> None:
+    """Train a network, store probes, ranks, OOD probes and the training loss of its course, and read it at the end."""
+    prepared = prepare(study, bench)
+    others = _watch_ood(prepared, bench)
+    history = learn(prepared, bench, followers=others)
+    read(prepared, bench)
+    if not bench.writes:
+        return
+    name, samples = study.data.name, len(prepared.dataset.train_labels)
+    bench.readings.add("epoch_steps", steps_of(Epochs(1), samples, study.training), data=name)
+    for row in history.metrics:
+        bench.readings.add(LOSS, row["loss"], data=name, split="train", step=int(row["step"]))
+    for watch in others:
+        probes = (row for row in watch.readings.rows if row.measure == "probe")
+        bench.readings.rows.extend(replace(row, measure=COURSE["probe"]) for row in probes)
+
+
+def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
+    """Probes on OOD data whenever the study watches its own; data that is not at hand is named by `read`."""
+    study, device, made = prepared.study, bench.device, []
+    watching, data, ready = study.watching, study.data, prepared.preprocess
+    assert watching is not None
+    every = steps_of(watching.every, len(prepared.dataset.train_labels), study.training)
+    where: Any = {"places": None if watching.places == "blocks" else "layers", "pool": watching.pool}
+    for name in study.reading.ood:
+        try:
+            other = load(name, limit=data.limit, size=data.size, download=False, fit=data.fit)
+        except MissingDataError:
+            continue
+        fed = [(images if ready is None else ready(images.to(device)), y) for images, y in (other.train, other.test)]
+        rest: Any = {"measures": ("probe",), "name": other.name, "max_features": watching.max_features}
+        made.append(Watch(prepared.net.to(device), fed[1], every, fed[0], **where, **rest))
+    return made
+
+
+def scans(readings: Readings) -> list[tuple[float, Readings]]:
+    """What was read after each epoch, in their order: its training loss, and the measures under their usual names."""
+    losses = {row.step: row.value for row in readings.rows if row.measure == LOSS}
+    stored, found = {name: measure for measure, name in COURSE.items()}, dict[int, Readings]()
+    for row in readings.rows:
+        if row.measure in stored and row.step is not None and row.step in losses:
+            then = found.setdefault(row.step, Readings(conventions=readings.conventions))
+            then.rows.append(replace(row, measure=stored[row.measure], step=None))
+    if not found:
+        raise ReadingsError("the course of the training was not read")
+    return [(losses[step], found[step]) for step in sorted(found)]
+
+
+@dataclass(frozen=True)
+class AtLoss(Number):
+    """A number of a scan, of the network as it was when its training loss was first at most `loss`."""
+
+    number: Number
+    loss: float
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (LOSS, *(COURSE[one] for one in self.number.measures))
+
+    def __str__(self) -> str:
+        return f"{self.number} at a training loss of {self.loss:g}"
+
+    def __call__(self, readings: Readings) -> float:
+        then = self._then(readings)
+        why = f"no epoch that was read has a training loss of at most {self.loss:g}"
+        return missing(why) if then is None else self.number(then)
+
+    def spread(self, readings: Readings) -> tuple[float, float] | None:
+        then = self._then(readings)
+        return None if then is None else self.number.spread(then)
+
+    def _then(self, readings: Readings) -> Readings | None:
+        return next((one for loss, one in scans(readings) if loss <= self.loss), None)
+
+
+def over_loss(title: str, numbers: Mapping[str, Number], colour: str, panel: str) -> Drawing:
+    """Numbers of networks in training over their training loss: one dot per epoch that was read and seed."""
+
+    def told(runs: PointRuns) -> Panels:
+        panels: Panels = {}
+        for point, seeds in runs.items():
+            for up, one in numbers.items():
+                words = Words(str(point[panel]), "training loss", up, "x")
+                panels.setdefault(words, []).extend(line for seed in seeds if (line := _line(point, colour, seed, one)))
+        return panels
+
+    return stored_curves(title, told)
+
+
+def _line(point: Point, colour: str, readings: Readings, one: Number) -> Line | None:
+    pairs = np.array([(loss, float(one(then))) for loss, then in scans(readings)])
+    kept = pairs[np.isfinite(pairs[:, 1])]
+    return Line(name_of(colour, point[colour]), kept[:, 0], kept[:, 1]) if len(kept) else None
