@@ -81,8 +81,6 @@ def test_forgetting_is_the_accuracy_right_after_a_task_minus_that_at_the_end(lea
     made = replace(learned)
     made.matrix = np.array([[0.9, 0.1, 0.2], [0.7, 0.8, 0.2], [0.4, 0.7, 0.6]])
     assert made.forgetting == pytest.approx([0.5, 0.1, 0.0])
-    assert made.backward_transfer == pytest.approx(-0.3)
-    assert made.average_accuracy == pytest.approx((0.4 + 0.7 + 0.6) / 3)
 
 
 def test_a_sequence_stores_its_matrix_and_the_three_numbers_of_each_task(learned):

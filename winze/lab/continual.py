@@ -1,13 +1,13 @@
 """Continual learning: a network trained on one task after the other, with a head per task.
 
-tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting, .average_accuracy, .backward_transfer
+tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting
 
 The loop and the depth profiles are those of `winze.continual`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -89,24 +89,9 @@ class TaskSequence:
             readings.add(measure, self.accuracy(weights, k), data=name, split="test", n=test.samples, **where)
 
     @property
-    def average_accuracy(self) -> float:
-        """The mean accuracy on all tasks at the end: mean_k R[T, k]."""
-        return float(lost.average_accuracy(self.matrix)[-1])
-
-    @property
     def forgetting(self) -> Array:
         """What is lost of each task from right after it to the end: R[k, k] - R[T, k]."""
         return lost.forgetting(self.matrix)
-
-    @property
-    def backward_transfer(self) -> float:
-        """What the tasks before the last gained by those after them: mean over k < T of R[T, k] - R[k, k]."""
-        return lost.backward_transfer(self.matrix)
-
-    @property
-    def forward_transfer(self) -> float:
-        """What a task gains from those before it: mean over k > 1 of R[k - 1, k] - b_k."""
-        return lost.forward_transfer(self.matrix, self.start)
 
     def store(self, readings: Readings) -> None:
         """Add the matrix, and per task the accuracy right after it, at the end, and the difference."""
@@ -128,12 +113,14 @@ def tasks(
     later: Training | None = None,
     shared: bool = True,
     profile: Sequence[str] = (),
+    first: Callable[[TaskSequence], History] | None = None,
 ) -> TaskSequence:
     """Train a network on tasks of so many classes each, one after the other; tasks after the first in `later`.
 
     Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
     their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `profile`
-    are measures that are read over depth after each task, as the study's reading says, with CKA to the first.
+    are measures that are read over depth after each task, as the study's reading says, with CKA to the first. `first`
+    trains the first task in its own way.
     """
     prepared = prepare(study, bench)
     parts = split_classes(prepared.dataset, sizes)
@@ -153,6 +140,8 @@ def tasks(
         sequence.profiles = DepthProfiles(read, places, tuple(profile), max_features=reading.max_features, **how)
 
     def learned(number: int, training: Training) -> History:
+        if first is not None and not number:
+            return first(sequence)
         same = {"tasks": tuple(sizes)} if shared and not number else None
         phase: Any = {"training": training, "data": parts[number].train, "tests": tests, "shared": same}
         return learn(prepared, bench, f"task-{number + 1}", **phase)

@@ -164,19 +164,19 @@ def learn(
     data: Any = None,
     tests: Mapping[str, Any] | None = None,
     followers: Sequence[Any] = (),
+    watching: Sequence[Watching] = (),
     shared: Any = None,
 ) -> History:
     """Train the network on its data, or on other `data`; its weights are stored in the run's folder.
 
-    Test sets default to the data's own test part. What the study watches is added to the run's readings. `shared`
-    describes what the data are beyond the study's own (such as the classes of a task): runs of the same network, data,
-    training and seed then train this phase once, as `Bench.train` says.
+    Test sets default to the data's own test part. What the study watches, and `watching` besides, is added to the run's
+    readings. `shared` describes what the data are beyond the study's own (such as the classes of a task): runs of the
+    same network, data, training and seed then train this phase once, as `Bench.train` says.
     """
     study, net, dataset = prepared.study, prepared.net, prepared.dataset
     training = study.training if training is None else training
-    watch = None
-    if study.watching is not None:
-        watch = _watch(prepared, study.watching, training, bench)
+    asked = [one for one in (study.watching, *watching) if one is not None]
+    watches = [_watch(prepared, one, training, bench) for one in asked]
     rule, rows, seed = study.network.rule, training.batch, mix(bench.seed, "alternation")
     staged = rule is not None and rule.staged
     stage = [Alternation(net, study.network.every, rows, seed)] if staged else []
@@ -190,11 +190,11 @@ def learn(
         name=name,
         preprocess=prepared.preprocess if streams is None else None,
         tests=judged,
-        followers=[*stage, *([watch] if watch is not None else []), *followers],
+        followers=[*stage, *watches, *followers],
         shared=None if shared is None else [study.network, study.data, shared],
     )
-    if watch is not None and bench.writes:
-        _store_watched(bench.readings, watch, study.watching, net)
+    for watch, one in zip(watches, asked, strict=True) if bench.writes else ():
+        _store_watched(bench.readings, watch, one, net)
     bench.keep(net, prepared.spec, "net" if name == "train" else f"net-{name}")
     return prepared.history
 
@@ -347,8 +347,7 @@ def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Be
     )
 
 
-def _store_watched(readings: Readings, watch: Watch, watching: Watching | None, net: nn.Module) -> None:
-    assert watching is not None
+def _store_watched(readings: Readings, watch: Watch, watching: Watching, net: nn.Module) -> None:
     names = watch.readings.conventions["places"]
     numbers = layer_of_each(net) if watching.places == "layers" else {}
     fits = len(names) == max(numbers.values(), default=0)

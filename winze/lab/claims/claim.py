@@ -13,16 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.verdict import (
-    INCONCLUSIVE,
-    LEAST,
-    NOT_RUN,
-    Interval,
-    Region,
-    Verdict,
-    row_word,
-    student,
-)
+from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict, row_word, student
 from winze.readings import Label, Point, Readings, ReadingsError
 from winze.readings.point import brief
 from winze.readings.wording import number
@@ -40,30 +31,22 @@ PerCell = float | Mapping[Any, float]
 
 @runtime_checkable
 class Check(Protocol):
-    """What a claim rests on."""
+    """What a claim rests on.
+
+    `axes` are those that the check itself compares along, `quantity` is the number that it reads off each run (None
+    where it has its own way of reading), `claimed` the number that is claimed; of one per cell, cells without one are
+    not judged. `points` are the runs that one cell needs, none where the cell would be compared with itself; `judge`
+    gives the verdict on one cell, whose values on the axes of `each` are `key`.
+    """
 
     @property
-    def axes(self) -> tuple[str, ...]:
-        """The axes that the check itself compares along."""
-        ...
-
+    def axes(self) -> tuple[str, ...]: ...
     @property
-    def quantity(self) -> str | Quantity | None:
-        """The number that it reads off each run; None where it has its own way of reading."""
-        ...
-
+    def quantity(self) -> str | Quantity | None: ...
     @property
-    def claimed(self) -> PerCell | None:
-        """The number that is claimed; of one per cell, cells without one are not judged."""
-        ...
-
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
-        """The runs that one cell needs; none where the cell would be compared with itself."""
-        ...
-
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
-        """The verdict on one cell; `key` are its values on the axes of `each`."""
-        ...
+    def claimed(self) -> PerCell | None: ...
+    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]: ...
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict: ...
 
 
 @dataclass(frozen=True)

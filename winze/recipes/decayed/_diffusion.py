@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -17,15 +16,8 @@ from winze.networks import build
 from winze.networks.inception import MissingWeightsError, inception
 from winze.networks.models.uvit import AtTime
 from winze.networks.sampling import draw
-from winze.readings import Readings, ReadingsError
-from winze.report import style
-from winze.report.experiment import Drawing
-from winze.report.scan.scans import UnreadError
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-    from winze.report.experiment.drawing import PointRuns
+from winze.readings import Array, Readings, ReadingsError
+from winze.report.experiment.image_sheets import image_sheets, tiled
 
 SHOWN = 64  # images that are stored
 
@@ -137,21 +129,9 @@ class BestProbe(Number):
         return float(np.nanmax(rows))
 
 
-def _draw_images(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-    """Draw 16 images of the first seed at every point."""
-    grids = {
-        str(point): seeds[0].arrays["images"] for point, seeds in runs.items() if seeds and "images" in seeds[0].arrays
-    }
-    if not grids:
-        raise UnreadError("no images were drawn")
-    with style.use(theme):
-        drawing, axes = style.panels(len(grids))
-        for one, (title, images) in zip(axes, grids.items(), strict=True):
-            tiles = images[:16].reshape(4, 4, *images.shape[1:]).transpose(0, 3, 1, 4, 2)
-            whole = tiles.reshape(4 * images.shape[2], 4 * images.shape[3], images.shape[1])
-            one.imshow(whole.squeeze(), cmap="gray" if whole.shape[2] == 1 else None)
-            one.set(title=title, xticks=[], yticks=[])
-        return drawing
+def _sheet(arrays: Mapping[str, Array]) -> Array:
+    """The first 16 images."""
+    return tiled(arrays["images"][:16].reshape(4, 4, *arrays["images"].shape[1:]))
 
 
-sheets = Drawing("Images drawn from the models", _draw_images)
+sheets = image_sheets("Images drawn from the models", "images", _sheet)

@@ -1,29 +1,15 @@
-"""What the masked-autoencoder recipes share: the study, its scales, its rules, and what is read of the encoder."""
+"""What the masked-autoencoder recipes share: the study, its scales, and what is read of the encoder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any, Literal
 
 from winze.data import Flip, RandomResizedCrop
-from winze.lab import (
-    Axis,
-    Bench,
-    Data,
-    Network,
-    Prepared,
-    Reading,
-    Scale,
-    Study,
-    Watching,
-    learn,
-    prepare,
-    read,
-    store_curve,
-)
+from winze.lab import Axis, Bench, Data, Network, Prepared, Question, Reading, Scale, Study, Watching, higher
 from winze.lab.claims.quantities import Whole, last
-from winze.lab.study import _store_watched, _watch
-from winze.place import Place
+from winze.lab.study import learn, prepare, read, store_curve
 from winze.shape import DecayedIdentity
 from winze.train import AdamW, Cosine, Epochs, Training
 from winze.train.objectives.reconstruct import MaskedReconstruct
@@ -32,19 +18,8 @@ from winze.train.protocols import LINEAR, FineTune, TokenPool, neighbours
 PAPER = "Residual Connections Harm Generative Representation Learning"
 URL = "https://arxiv.org/abs/2404.10947"
 MEAN = "mean"  # the tag of what is read of the mean of all patch tokens
-MEASURES = (
-    "probe*",
-    "effective_rank*",
-    "numerical_rank*",
-    "rank_while_training*",
-    "probe_while_training*",
-    "linear_*",
-    "neighbours*",
-    "fine_tuned*",
-    "loss",
-    "reconstruction",
-    "epoch_steps",
-)
+READ = ("probe*", "effective_rank*", "numerical_rank*", "rank_while_training*", "probe_while_training*")
+MEASURES = (*READ, "linear_*", "neighbours*", "fine_tuned*", "loss", "reconstruction", "epoch_steps")
 DEPARTURES = (
     "CIFAR-10 (32 x 32, patches of 4) and 100 classes of Tiny-ImageNet (64 x 64, patches of 8) with an encoder of "
     "12 x 192 and a decoder of 6 x 128, instead of ImageNet",
@@ -54,34 +29,17 @@ DEPARTURES = (
 probe, rank = last("probe"), last("effective_rank")
 linear = Whole("linear_imagenet100").named("linear probe, ImageNet-100 protocol")
 mean_probe, mean_rank = last(f"probe {MEAN}"), last(f"effective_rank {MEAN}")
+DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
 
 
 @dataclass(frozen=True)
 class Masked(Study):
-    """A masked autoencoder, and the protocols by which its encoder is judged besides the ridge probes."""
+    """A masked autoencoder, and the protocols by which its encoder is evaluated besides the ridge probes."""
 
     protocols: tuple[Literal["imagenet1k", "imagenet100", "neighbours", "fine_tuned"], ...] = (
         "imagenet100",
         "neighbours",
     )
-
-
-@dataclass(frozen=True)
-class OneKind(DecayedIdentity):
-    """Decay the shortcuts of one kind of branch, each with the factor that its place among all has: table 3b."""
-
-    kind: str = "attn"
-
-    def weight(self, place: Place) -> float:
-        return super().weight(place) if place.name.endswith(f".{self.kind}") else 1.0
-
-
-@dataclass(frozen=True)
-class PerBlock(DecayedIdentity):
-    """One factor for both branches of a block: 1 - (1 - alpha_min) i / (depth - 1)."""
-
-    def weight(self, place: Place) -> float:
-        return super().weight(replace(place, index=place.index // 2, total=place.total // 2))
 
 
 DATA = Axis(
@@ -92,7 +50,6 @@ DATA = Axis(
         "digits": {},  # which the small scales train on
     },
 )
-
 study = Masked(
     Network("winze/mae_32", rule=DecayedIdentity(0.6), where="encoder.*"),
     Data("cifar10", size=32),
@@ -133,60 +90,39 @@ digits: dict[str, Any] = {
     "watching.every": Epochs(8),
     "watching.probe_samples": 500,
 }
-smoke = digits | {
-    "data": Data("digits", limit=128),
-    "training.length": Epochs(2),
-    "training.schedule.warmup": Epochs(1),
-}
-smoke |= {"watching.every": Epochs(1), "training.evaluate": Epochs(1), "protocols": ()}
+smoke = digits | {"data": Data("digits", limit=128), "training.length": Epochs(2), "protocols": ()}
+smoke |= {"training.schedule.warmup": Epochs(1), "watching.every": Epochs(1), "training.evaluate": Epochs(1)}
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
+Axes = dict[str, tuple[Any, ...]] | None
 
 
-def scales(
-    axes: dict[str, tuple[Any, ...]] | None = None, large: dict[str, tuple[Any, ...]] | None = None, **more: Any
-) -> dict[str, Scale]:
+def scales(axes: Axes = None, large: Axes = None, **more: Any) -> dict[str, Scale]:
     """The four scales of every masked-autoencoder recipe; `axes`: what digits run, `large` what all others do."""
+    short = {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)}
     return {
-        "smoke": Scale(smoke | more, axes=axes or {}, departures=(f"{ON_DIGITS}, 2 epochs on 128 images",)),
-        "cpu": Scale(digits | more, axes=axes or {}, seeds=3, departures=(f"{ON_DIGITS}, 24 epochs",)),
-        "gpu": Scale(
-            {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)},
-            axes=large or {},
-            seeds=3,
-            departures=("400 epochs",),
-        ),
+        "smoke": Scale(smoke | more, axes or {}, departures=(f"{ON_DIGITS}, 2 epochs on 128 images",)),
+        "cpu": Scale(digits | more, axes or {}, seeds=3, departures=(f"{ON_DIGITS}, 24 epochs",)),
+        "gpu": Scale(short, large or {}, seeds=3, departures=("400 epochs",)),
         "paper": Scale(axes=large or {}, seeds=3),
     }
 
 
-def work(config: Masked, bench: Bench) -> None:
-    """Train one masked autoencoder; read its encoder by class token, and by the mean of all tokens."""
-    trained(config, bench)
-
-
 def trained(config: Masked, bench: Bench) -> Prepared:
-    """Train and read a masked autoencoder, and judge its encoder by the study's protocols."""
-    prepared = prepare(config, bench)
-    by_mean = None
-    if config.watching is not None:
-        names = {name: f"{stored} {MEAN}" for name, stored in config.watching.names.items()}
-        watching = replace(config.watching, pool="mean", names=names)
-        by_mean = _watch(prepared, watching, config.training, bench)
-    learn(prepared, bench, followers=[] if by_mean is None else [by_mean])
-    if by_mean is not None and bench.writes:
-        _store_watched(bench.readings, by_mean, watching, prepared.net)
+    """Train a masked autoencoder and read its encoder, by class token and by the mean of all tokens."""
+    prepared, by_mean = prepare(config, bench), []
+    if (own := config.watching) is not None:
+        by_mean = [replace(own, pool="mean", names={name: f"{one} {MEAN}" for name, one in own.names.items()})]
+    learn(prepared, bench, watching=by_mean)
     store_curve(prepared, bench, ("reconstruction",))
     read(prepared, bench)
     read(prepared, bench, reading=replace(config.reading, pool="mean"), tag=MEAN)
-    if bench.writes:
-        pools: dict[str, TokenPool] = {"": "token", f" {MEAN}": "mean"}
-        for name in config.protocols:
-            for tag, pool in pools.items():
-                bench.readings.add(*_judged(name, pool, prepared, bench, tag), data=config.data.name, split="test")
+    pools: dict[str, TokenPool] = {"": "token", f" {MEAN}": "mean"}
+    for name, (tag, pool) in product(config.protocols if bench.writes else (), pools.items()):
+        bench.readings.add(*_accuracy(name, pool, prepared, bench, tag), data=config.data.name, split="test")
     return prepared
 
 
-def _judged(name: str, pool: TokenPool, prepared: Prepared, bench: Bench, tag: str) -> tuple[str, float]:
+def _accuracy(name: str, pool: TokenPool, prepared: Prepared, bench: Bench, tag: str) -> tuple[str, float]:
     """The name of a reading, and the test accuracy by a protocol."""
     encoder, parts = prepared.objective.view(prepared.net), (prepared.dataset.train, prepared.dataset.test)
     told: dict[str, Any] = {"preprocess": prepared.preprocess, "pool": pool}
@@ -196,3 +132,26 @@ def _judged(name: str, pool: TokenPool, prepared: Prepared, bench: Bench, tag: s
     history = protocol.fit(encoder, *parts, seed=bench.seed, hardware=bench.hardware, progress=bench.progress, **told)
     stored = name if name == "fine_tuned" else f"linear_{name}"
     return f"{stored}{tag}", float(history.metrics[-1]["accuracy"])
+
+
+def other_probes(each: str) -> tuple[Question, ...]:
+    """Whether decayed shortcuts also help by the mean token, and by the paper's protocol for ImageNet-100."""
+    gains = {
+        "the probe accuracy of the mean token": mean_probe,
+        "linear-probe accuracy by the ImageNet-100 protocol": linear,
+    }
+    return tuple(
+        Question(f"does alpha_min = 0.6 raise {what}?", higher(number, DECAYED, than=PLAIN), each=each)
+        for what, number in gains.items()
+    )
+
+
+def work(config: Masked, bench: Bench) -> None:
+    """Train one masked autoencoder and read its encoder."""
+    trained(config, bench)
+
+
+def about(where: str, **own: Any) -> dict[str, Any]:
+    """What every masked-autoencoder recipe says of itself; `where` in the paper, and `own` in place of the rest."""
+    shared = {"study": study, "work": work, "departures": DEPARTURES, "measures": MEASURES, "learned": (probe, 0.2)}
+    return {"system": "S2", "paper": f"{PAPER}, {where}", "url": URL} | shared | own

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,15 +13,16 @@ from winze.data import Preprocess
 from winze.lab import Bench, Prepared
 from winze.measure.segments import spectral_colours
 from winze.observe.passes.embedding import embed_places
+from winze.readings import Array
 from winze.recipes.decayed._mae import Masked, trained
 from winze.report import style
 from winze.report.experiment import Drawing, UnreadError
+from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train.protocols import features_of
 
 if TYPE_CHECKING:
     import matplotlib.figure
 
-    from winze.readings import Array
     from winze.report.experiment.drawing import PointRuns
 
 POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, images with reconstructions
@@ -85,16 +86,11 @@ def _inputs(prepared: Prepared, images: Tensor) -> Tensor:
     return prepared.preprocess(images.to(device))
 
 
-def _arrays(runs: PointRuns, name: str) -> dict[str, Any]:
-    found = {str(point): seeds[0].arrays for point, seeds in runs.items() if seeds and name in seeds[0].arrays}
-    if not found:
-        raise UnreadError(f"no {name} were stored")
-    return found
-
-
 def _draw_plane(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
     with style.use(theme) as colours:
-        found = _arrays(runs, "plane")
+        found = {str(point): one[0].arrays for point, one in runs.items() if one and "plane" in one[0].arrays}
+        if not found:
+            raise UnreadError("no class tokens were stored")
         drawing, axes = style.panels(len(found))
         for one, (title, arrays) in zip(axes, found.items(), strict=True):
             for label in np.unique(arrays["plane_labels"]):
@@ -107,32 +103,21 @@ def _draw_plane(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figu
         return drawing
 
 
-def _rows(arrays: Any, name: str) -> Iterator[Array]:
-    """Rows of images [height, width, channel] that stand below each other."""
-    if name == "maps":
-        yield np.concatenate(list(arrays["map_images"][:8].transpose(0, 2, 3, 1)), 1)
-        scale = arrays["map_images"].shape[2] // arrays["maps"].shape[1]
-        yield np.concatenate([one.repeat(scale, 0).repeat(scale, 1) for one in arrays["maps"][:8]], 1)
-    else:
-        for kind in range(3):
-            yield np.concatenate(list(arrays[name][:, kind].transpose(0, 2, 3, 1)), 1)
+def _beside_maps(arrays: Mapping[str, Array]) -> Array:
+    """Images, and below each its patches in colour."""
+    images, colours = arrays["map_images"][:8], arrays["maps"][:8].transpose(0, 3, 1, 2)
+    scale = images.shape[2] // colours.shape[2]
+    return tiled(np.stack([_coloured(images), colours.repeat(scale, 2).repeat(scale, 3)]))
 
 
-def _sheet(name: str, title: str) -> Drawing:
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-        with style.use(theme):
-            found = _arrays(runs, name)
-            drawing, axes = style.panels(len(found))
-            for one, (heading, arrays) in zip(axes, found.items(), strict=True):
-                rows = [row.repeat(3, 2) if row.shape[2] == 1 else row for row in _rows(arrays, name)]
-                one.imshow(np.concatenate(rows, 0), interpolation="nearest")
-                one.set(title=heading, xticks=[], yticks=[])
-                one.grid(False)
-            return drawing
+def _beside_reconstructions(arrays: Mapping[str, Array]) -> Array:
+    return tiled(arrays["reconstructions"].swapaxes(0, 1))
 
-    return Drawing(title, draw)
+
+def _coloured(images: Array) -> Array:
+    return images.repeat(3, 1) if images.shape[1] == 1 else images
 
 
 plane = Drawing("Class tokens of ten classes (t-SNE)", _draw_plane)
-maps = _sheet("maps", "Images and their patch tokens in colour")
-reconstructions = _sheet("reconstructions", "Images, visible patches, reconstructions")
+maps = image_sheets("Images and their patch tokens in colour", "maps", _beside_maps)
+reconstructions = image_sheets("Images, visible patches, reconstructions", "reconstructions", _beside_reconstructions)

@@ -9,40 +9,25 @@ trains for 800 epochs; below about 100 decayed encoders are behind, since their 
 
 from __future__ import annotations
 
+from typing import Any
+
 from winze.lab import Axis, Claim, Question, Recipe, higher, lower, rises
-from winze.recipes.decayed._mae import (
-    DATA,
-    DEPARTURES,
-    MEASURES,
-    PAPER,
-    URL,
-    linear,
-    mean_probe,
-    mean_rank,
-    probe,
-    rank,
-    scales,
-    study,
-    work,
-)
+from winze.recipes.decayed import _mae as use
+from winze.recipes.decayed._mae import DECAYED, PLAIN, mean_probe, mean_rank, probe, rank
 from winze.report.experiment import over_depth, over_setting, over_training
 
-DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
+by_alpha: Any = {"colour": "alpha", "panel": "data"}
 
 recipe = Recipe(
     "decayed/mae_alpha",
-    system="S2",
-    paper=f"{PAPER}, table 2",
-    url=URL,
+    **use.about("table 2"),
     shows="decayed shortcuts in the encoder raise the linear-probe accuracy of a masked autoencoder",
-    study=study,
-    axes={"data": DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.9, 0.8, 0.7, 0.6, 0.5))},
-    scales=scales(
+    axes={"data": use.DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.9, 0.8, 0.7, 0.6, 0.5))},
+    scales=use.scales(
         {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)},
         {"data": ("cifar10", "tinyimagenet100"), "alpha": (1.0, 0.8, 0.7, 0.6, 0.5)},
-        protocols=study.protocols,
+        protocols=use.study.protocols,
     ),
-    work=work,
     claims=(
         Claim(
             "alpha_min = 0.6 raises linear-probe accuracy over plain shortcuts",
@@ -60,16 +45,7 @@ recipe = Recipe(
         ),
     ),
     questions=(
-        Question(
-            "does alpha_min = 0.6 raise the probe accuracy of the mean token?",
-            higher(mean_probe, DECAYED, than=PLAIN),
-            each="data",
-        ),
-        Question(
-            "does alpha_min = 0.6 raise linear-probe accuracy by the ImageNet-100 protocol?",
-            higher(linear, DECAYED, than=PLAIN),
-            each="data",
-        ),
+        *use.other_probes("data"),
         Question(
             "does alpha_min = 0.6 lower the effective rank of the mean token?",
             lower(mean_rank, DECAYED, than=PLAIN),
@@ -84,13 +60,8 @@ recipe = Recipe(
     ),
     figures=(
         over_setting({"class token": probe, "mean token": mean_probe}, x="alpha", panel="data"),
-        over_setting(linear, x="alpha", panel="data"),
-        over_training("probe_while_training", colour="alpha", panel="data"),
-        over_training("rank_while_training", colour="alpha", panel="data"),
-        over_depth("probe", colour="alpha", panel="data"),
-        over_depth("effective_rank", colour="alpha", panel="data"),
+        over_setting(use.linear, x="alpha", panel="data"),
+        *(over_training(f"{measure}_while_training", **by_alpha) for measure in ("probe", "rank")),
+        *(over_depth(measure, **by_alpha) for measure in ("probe", "effective_rank")),
     ),
-    departures=DEPARTURES,
-    measures=MEASURES,
-    learned=(probe, 0.2),
 )

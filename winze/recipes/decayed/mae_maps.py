@@ -13,24 +13,22 @@ from dataclasses import replace
 
 from winze.lab import Axis, Claim, Question, Recipe, higher, lower
 from winze.lab.claims.quantities import LastLook, Whole
-from winze.recipes.decayed._mae import DATA, DEPARTURES, MEASURES, PAPER, URL, probe, scales, study
+from winze.recipes.decayed import _mae as use
+from winze.recipes.decayed._mae import DECAYED, PLAIN
 from winze.recipes.decayed._maps import maps, plane, reconstructions, work
 from winze.report.experiment import over_setting
 from winze.train.objectives.reconstruct import MaskedReconstruct
 
-DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
-pixels = replace(study, training=replace(study.training, objective=MaskedReconstruct(normalised=False)))
+pixels = replace(use.study, training=replace(use.study.training, objective=MaskedReconstruct(normalised=False)))
+shown = "ten classes are the first ten; maps and reconstructions are of the first test images"
+stored = (*use.MEASURES, "silhouette", "plane*", "map*", "reconstructions")
 
 recipe = Recipe(
     "decayed/mae_maps",
-    system="S2",
-    paper=f"{PAPER}, fig. 1, 3, 4 and 6",
-    url=URL,
+    **use.about("fig. 1, 3, 4 and 6", study=pixels, work=work, departures=(*use.DEPARTURES, shown), measures=stored),
     shows="class tokens of decayed encoders form separate clusters, and images are reconstructed alike",
-    study=pixels,
-    axes={"data": DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.6))},
-    scales=scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}, protocols=()),
-    work=work,
+    axes={"data": use.DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.6))},
+    scales=use.scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}, protocols=()),
     claims=(
         Claim(
             "classes lie further apart in the class tokens of a decayed encoder",
@@ -49,7 +47,4 @@ recipe = Recipe(
     ),
     quantities={"silhouette": Whole("silhouette")},
     figures=(plane, maps, reconstructions, over_setting("silhouette", x="alpha", panel="data")),
-    departures=(*DEPARTURES, "ten classes are the first ten; maps and reconstructions are of the first test images"),
-    measures=(*MEASURES, "silhouette", "plane*", "map*", "reconstructions"),
-    learned=(probe, 0.2),
 )

@@ -10,18 +10,21 @@ Pearson's r of the two over alpha_min at every reading.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
 from winze.readings import Array
+from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._correlation import CorrelatesNegatively, over_training_r
-from winze.recipes.decayed._mae import DATA, DEPARTURES, MEAN, MEASURES, PAPER, URL, probe, scales, study, work
 from winze.report.experiment import over_training
 from winze.train import Epochs
 
-assert study.watching is not None
-often = replace(study, watching=replace(study.watching, every=Epochs(10)), protocols=())
+assert use.study.watching is not None
+often = replace(use.study, watching=replace(use.study.watching, every=Epochs(10)), protocols=())
 RANK, PROBE = "rank_while_training", "probe_while_training"
+MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"
+by_alpha: Any = {"colour": "alpha", "panel": "data"}
 
 
 def early(values: Array) -> float:
@@ -31,18 +34,12 @@ def early(values: Array) -> float:
 
 recipe = Recipe(
     "decayed/mae_rank",
-    system="S2",
-    paper=f"{PAPER}, fig. 5",
-    url=URL,
+    **use.about("fig. 5", study=often),
     shows="the effective rank falls with alpha_min, and goes with a higher probe accuracy",
-    study=often,
-    axes={"data": DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.7, 0.6, 0.5))},
-    scales=scales(
-        {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)},
-        {"data": ("cifar10",)},
-        **{"watching.every": Epochs(2)},
+    axes={"data": use.DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.7, 0.6, 0.5))},
+    scales=use.scales(
+        {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)}, {"data": ("cifar10",)}, **{"watching.every": Epochs(2)}
     ),
-    work=work,
     claims=(
         Claim(
             "early in training a smaller alpha_min lowers the effective rank of the class token",
@@ -58,31 +55,23 @@ recipe = Recipe(
         ),
     ),
     questions=(
-        Question(
-            "does a smaller alpha_min lower the rank of the class token at the end?",
-            rises(LastLook(RANK), over="alpha"),
-            each="data",
-        ),
-        Question(
-            "does a smaller alpha_min lower the rank of the mean token at the end?",
-            rises(LastLook(f"{RANK} {MEAN}"), over="alpha"),
-            each="data",
+        *(
+            Question(
+                f"does a smaller alpha_min lower the rank of the {token} token at the end?",
+                rises(LastLook(measure), over="alpha"),
+                each="data",
+            )
+            for token, measure in {"class": RANK, "mean": MEAN_RANK}.items()
         ),
         Question(
             "do rank and probe accuracy of the mean token correlate negatively?",
-            CorrelatesNegatively(f"{RANK} {MEAN}", f"{PROBE} {MEAN}", over="alpha"),
+            CorrelatesNegatively(MEAN_RANK, MEAN_PROBE, over="alpha"),
             each="data",
         ),
     ),
     figures=(
-        over_training(RANK, colour="alpha", panel="data"),
-        over_training(PROBE, colour="alpha", panel="data"),
+        *(over_training(measure, **by_alpha) for measure in (RANK, PROBE)),
         over_training_r(RANK, PROBE, over="alpha", panel="data"),
-        over_training(f"{RANK} {MEAN}", colour="alpha", panel="data"),
-        over_training(f"{PROBE} {MEAN}", colour="alpha", panel="data"),
-        over_training("reconstruction", colour="alpha", panel="data"),
+        *(over_training(measure, **by_alpha) for measure in (MEAN_RANK, MEAN_PROBE, "reconstruction")),
     ),
-    departures=DEPARTURES,
-    measures=MEASURES,
-    learned=(probe, 0.2),
 )

@@ -9,50 +9,53 @@ sub-layer with its own factor; "per block" gives both sub-layers of a block one 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from math import sqrt
 
 from winze.lab import Axis, Claim, Question, Recipe, higher
-from winze.recipes.decayed._mae import (
-    DEPARTURES,
-    MEASURES,
-    PAPER,
-    URL,
-    OneKind,
-    PerBlock,
-    probe,
-    scales,
-    study,
-    work,
-)
+from winze.place import Place
+from winze.recipes.decayed import _mae as use
+from winze.recipes.decayed._mae import probe
 from winze.report.experiment import over_depth, over_setting
 from winze.shape import DecayedIdentity, Scaled
 
 HALF = sqrt(0.5)
 PUBLISHED = {"plain": 76.5, "branch": 76.9, "both": 82.6, "attention": 79.3, "mlp": 80.6, "decayed": 83.6}
 
+
+@dataclass(frozen=True)
+class OneKind(DecayedIdentity):
+    """Decay the shortcuts of one kind of branch, each with the factor that its place among all has."""
+
+    kind: str = "attn"
+
+    def weight(self, place: Place) -> float:
+        return super().weight(place) if place.name.endswith(f".{self.kind}") else 1.0
+
+
+@dataclass(frozen=True)
+class PerBlock(DecayedIdentity):
+    """One factor for both branches of a block: 1 - (1 - alpha_min) i / (depth - 1)."""
+
+    def weight(self, place: Place) -> float:
+        return super().weight(replace(place, index=place.index // 2, total=place.total // 2))
+
+
+RULES = {
+    "plain": Scaled(),
+    "branch": Scaled(1.0, HALF),
+    "both": Scaled(HALF, HALF),
+    "attention": OneKind(0.6, "attn"),
+    "mlp": OneKind(0.6, "mlp"),
+    "decayed": DecayedIdentity(0.6),
+    "per block": PerBlock(0.6),
+}
 recipe = Recipe(
     "decayed/mae_rules",
-    system="S2",
-    paper=f"{PAPER}, table 3b",
-    url=URL,
+    **use.about("table 3b"),
     shows="decaying both kinds of shortcuts beats decaying one kind, and constant weights",
-    study=study,
-    axes={
-        "rule": Axis(
-            "",
-            {
-                "plain": {"network.rule": Scaled()},
-                "branch": {"network.rule": Scaled(1.0, HALF)},
-                "both": {"network.rule": Scaled(HALF, HALF)},
-                "attention": {"network.rule": OneKind(0.6, "attn")},
-                "mlp": {"network.rule": OneKind(0.6, "mlp")},
-                "decayed": {"network.rule": DecayedIdentity(0.6)},
-                "per block": {"network.rule": PerBlock(0.6)},
-            },
-        )
-    },
-    scales=scales(),
-    work=work,
+    axes={"rule": Axis("network.rule", RULES)},
+    scales=use.scales(),
     claims=(
         Claim(
             "decaying attention and MLP shortcuts gives the highest linear-probe accuracy",
@@ -77,10 +80,6 @@ recipe = Recipe(
     ),
     figures=(
         over_setting(probe, x="rule"),
-        over_depth("probe", colour="rule"),
-        over_depth("effective_rank", colour="rule"),
+        *(over_depth(measure, colour="rule") for measure in ("probe", "effective_rank")),
     ),
-    departures=DEPARTURES,
-    measures=MEASURES,
-    learned=(probe, 0.2),
 )

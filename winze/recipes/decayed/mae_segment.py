@@ -13,23 +13,21 @@ from dataclasses import fields, replace
 
 from winze.lab import Axis, Claim, Data, Recipe, higher
 from winze.lab.claims.quantities import Whole
-from winze.recipes.decayed._mae import DEPARTURES, MEASURES, PAPER, URL, probe, scales, study
+from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._segment import Segmented, work
 from winze.report.experiment import over_setting
 
-own = {"data": Data("tinyimagenet100", size=64), "network": replace(study.network, name="winze/mae_64")}
-segmented = Segmented(**{one.name: getattr(study, one.name) for one in fields(study)} | own)
+own = {"data": Data("tinyimagenet100", size=64), "network": replace(use.study.network, name="winze/mae_64")}
+segmented = Segmented(**{one.name: getattr(use.study, one.name) for one in fields(use.study)} | own)
+on_digits = "on digits, classes are pixels brighter and darker than the mean of their image"
 
 recipe = Recipe(
     "decayed/mae_segment",
-    system="S2",
-    paper=f"{PAPER}, fig. 4",
-    url=URL,
+    **use.about("fig. 4", study=segmented, work=work, departures=(*use.DEPARTURES, on_digits))
+    | {"measures": (*use.MEASURES, "segment_iou")},
     shows="patch tokens of a decayed encoder group pixels by class",
-    study=segmented,
     axes={"alpha": Axis("network.rule.alpha_min", (1.0, 0.7))},
-    scales=scales(masks="ink", protocols=()),
-    work=work,
+    scales=use.scales(masks="ink", protocols=()),
     claims=(
         Claim(
             "alpha_min = 0.7 raises the mean IoU of unsupervised segmentation",
@@ -40,10 +38,4 @@ recipe = Recipe(
     ),
     quantities={"segment_iou": Whole("segment_iou")},
     figures=(over_setting("segment_iou", x="alpha"),),
-    departures=(
-        *DEPARTURES,
-        "on digits, classes are pixels brighter and darker than the mean of their image",
-    ),
-    measures=(*MEASURES, "segment_iou"),
-    learned=(probe, 0.2),
 )

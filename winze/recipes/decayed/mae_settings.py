@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from winze.lab import Axis, Question, Recipe, higher
-from winze.recipes.decayed._mae import DEPARTURES, MEASURES, PAPER, URL, linear, mean_probe, probe, scales, study, work
+from winze.recipes.decayed import _mae as use
+from winze.recipes.decayed._mae import DECAYED, PLAIN, probe
 from winze.report.experiment import over_setting, over_training
 from winze.train import Epochs
 
@@ -36,44 +37,24 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "gradient clip 1": {"training.clip": 1.0},
 }
 SMALL = ("base", "no zero-init", "mask 0.5", "norm clip 4")
-of_all = scales({"setting": SMALL}, protocols=study.protocols)
-DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
+of_all = use.scales({"setting": SMALL}, protocols=use.study.protocols)
 
 recipe = Recipe(
     "decayed/mae_settings",
-    system="S2",
-    paper=f"{PAPER}, table 2",
-    url=URL,
+    **use.about("table 2", departures=(*use.DEPARTURES, "the paper reports none of these settings")),
     shows="which settings the gain of decayed shortcuts depends on",
-    study=study,
-    axes={
-        "setting": Axis("", SETTINGS),
-        "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
-    },
+    axes={"setting": Axis("", SETTINGS), "alpha": Axis("network.rule.alpha_min", (1.0, 0.6))},
     scales=of_all | {"smoke": replace(of_all["smoke"], axes={"setting": SMALL[-1:]})},
-    work=work,
     questions=(
         Question(
             "does alpha_min = 0.6 raise the probe accuracy of the class token?",
             higher(probe, DECAYED, than=PLAIN),
             each="setting",
         ),
-        Question(
-            "does alpha_min = 0.6 raise the probe accuracy of the mean token?",
-            higher(mean_probe, DECAYED, than=PLAIN),
-            each="setting",
-        ),
-        Question(
-            "does alpha_min = 0.6 raise linear-probe accuracy by the ImageNet-100 protocol?",
-            higher(linear, DECAYED, than=PLAIN),
-            each="setting",
-        ),
+        *use.other_probes("setting"),
     ),
     figures=(
         over_setting(probe, x="setting", line="alpha"),
         over_training("probe_while_training", colour="alpha", panel="setting"),
     ),
-    departures=(*DEPARTURES, "the paper reports none of these settings"),
-    measures=MEASURES,
-    learned=(probe, 0.2),
 )

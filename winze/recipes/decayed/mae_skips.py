@@ -9,33 +9,31 @@ tokens, as in the original masked autoencoder.
 
 from __future__ import annotations
 
+from typing import Any
+
 from winze.lab import Axis, Claim, Question, Recipe, higher
-from winze.recipes.decayed._mae import DATA, DEPARTURES, MEASURES, PAPER, URL, mean_probe, probe, scales, study, work
+from winze.recipes.decayed import _mae as use
 from winze.report.experiment import over_depth, over_training
 
 WITH, WITHOUT = {"skips": "with"}, {"skips": "without"}
+from_latent = {"network.options.skips": False, "network.options.decoder_input": "latent"}
+by_alpha: Any = {"colour": "alpha", "panel": ("data", "skips")}
 
 recipe = Recipe(
     "decayed/mae_skips",
-    system="S2",
-    paper=f"{PAPER}, table 3a",
-    url=URL,
+    **use.about("table 3a"),
     shows="long skips from encoder to decoder are what lets decayed shortcuts help",
-    study=study,
     axes={
-        "data": DATA,
-        "skips": Axis(
-            "", {"with": {}, "without": {"network.options.skips": False, "network.options.decoder_input": "latent"}}
-        ),
+        "data": use.DATA,
+        "skips": Axis("", {"with": {}, "without": from_latent}),
         "alpha": Axis("network.rule.alpha_min", (1.0, 0.6)),
     },
-    scales=scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}),
-    work=work,
+    scales=use.scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}),
     claims=(
         Claim(
             "with alpha_min = 0.6, long skips raise linear-probe accuracy",
             "table 3a, 61.5 to 83.6",
-            higher(probe, WITH, than=WITHOUT),
+            higher(use.probe, WITH, than=WITHOUT),
             each="data",
             at={"alpha": 0.6},
             paper="+22.1 points",
@@ -45,21 +43,15 @@ recipe = Recipe(
     questions=(
         Question(
             "do long skips raise the probe accuracy of a plain encoder?",
-            higher(probe, WITH, than=WITHOUT),
+            higher(use.probe, WITH, than=WITHOUT),
             each="data",
             at={"alpha": 1.0},
         ),
         Question(
             "do long skips raise the probe accuracy of the mean token?",
-            higher(mean_probe, WITH, than=WITHOUT),
+            higher(use.mean_probe, WITH, than=WITHOUT),
             each=("data", "alpha"),
         ),
     ),
-    figures=(
-        over_depth("probe", colour="alpha", panel=("data", "skips")),
-        over_training("probe_while_training", colour="alpha", panel=("data", "skips")),
-    ),
-    departures=DEPARTURES,
-    measures=MEASURES,
-    learned=(probe, 0.2),
+    figures=(over_depth("probe", **by_alpha), over_training("probe_while_training", **by_alpha)),
 )

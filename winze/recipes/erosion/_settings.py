@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winze.data import Flip, Noise, PadCrop
-from winze.lab import Data, Network, Reading
+from winze.lab import Data, Network, Reading, Scale
 from winze.lab.claims.quantities import Number, Over, Whole
 from winze.readings import Array, facts
-from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion
+from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion, erode
 from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, over_training
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import matplotlib.figure
 
 PAPER = "On consequences of finetuning on data with highly discriminative features; thesis, chapter 4"
-ABOUT: Any = {"system": "S7", "paper": PAPER, "url": "https://arxiv.org/abs/2310.19537"}
+URL = "https://arxiv.org/abs/2310.19537"
 Settings = dict[str, Any]
 
 DIGITS = Training(
@@ -65,6 +65,7 @@ gpu: Settings = {**GRID, "reading.probe": "ridge", "training": SHORT}
 AT_GPU = tuple(({"network": name}, {"training": SHORT, **FAST}) for name in ("vgg19", "resnet18"))
 MLP = {"network": ("mlp4",)}
 LARGE = {"network": ("vgg19", "resnet18")}
+RANDOM_FIRST = {"first": ("random",)}
 ON_DIGITS = (
     "digits in three channels instead of CIFAR-10, squares of 2 x 2; MLP of 4 x 128 units, noise of 0.5 instead of "
     "crops, weight decay 0.005, 60 epochs per task"
@@ -75,6 +76,29 @@ SHORTER = (
     "15) instead of 0.1, weight decay 0.0005 instead of 0.0001"
 )
 GRIDDED = "ridge probes instead of Adam, on means over a 2 x 2 grid of each feature map"
+Axes = Mapping[str, tuple[Any, ...]]
+
+
+def scales(
+    more: Settings | None = None,
+    *,
+    smoke_axes: Axes = MLP,
+    cpu_axes: Axes = MLP,
+    gpu_axes: Axes = LARGE,
+    seeds: int = 5,
+    at: tuple[Any, ...] = (),
+    departures: tuple[str, ...] = (SHORTER,),
+) -> dict[str, Scale]:
+    """The four scales of an erosion recipe, with `more` settings at each; `at` comes after those of the networks."""
+    own = more or {}
+    return {
+        "smoke": Scale({**smoke, **own}, smoke_axes, at=at, departures=(SMOKE,)),
+        "cpu": Scale({**digits, **own}, cpu_axes, seeds=seeds, at=at, departures=(ON_DIGITS,)),
+        "gpu": Scale({**gpu, **own}, gpu_axes, seeds=3, at=(*AT_GPU, *at), departures=departures),
+        "paper": Scale(own, LARGE, seeds=3, at=at),
+    }
+
+
 DEPARTURES = (
     "the thesis gives neither size, position nor colours of the square: 3 x 3 pixels, upper left, ten fixed colours",
     "augmentation comes before the square, which is never cropped or mirrored",
@@ -96,18 +120,12 @@ def fall(test: str = ORIGINAL) -> Number:
 
 early = (Whole("original early in task 1") - after(1)).named("fall after the first tenth of task 1")
 mean_in = {k: Whole(f"mean accuracy in task {k}").named(f"mean accuracy during task {k}") for k in (0, 1, 2)}
-COURSE: tuple[str, ...] = (
-    CLEAN,
-    RANDOM,
-    CODED,
-    "* after task *",
-    "mean accuracy in task *",
-    "task * begins",
-    "epoch_steps",
-)
-COURSE += ("original early in task 1", "loss", "accuracy", "gradcam*")
+COURSE: tuple[str, ...] = (CLEAN, RANDOM, CODED, "* after task *", "mean accuracy in task *", "task * begins")
+COURSE += ("epoch_steps", "original early in task 1", "loss", "accuracy", "gradcam*")
 DEPTH = ("probe*", "numerical_rank*", "accuracy*", "cka_to_before", "cka_before_after")
-LEARNED = after(0), 0.2
+ABOUT: Any = {"system": "S7", "paper": PAPER, "url": URL, "study": study, "work": erode, "departures": DEPARTURES}
+ABOUT |= {"measures": COURSE, "learned": (after(0), 0.2)}
+"""what all erosion recipes say of themselves"""
 
 
 def late(curve: Array) -> float:

@@ -18,7 +18,7 @@ from winze.lab.claims import at_least, at_most, several
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._gradcam import draw_saliency
 from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, erode
+from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL
 from winze.report.experiment import Drawing, over_setting
 from winze.train import SGD, Constant, Epochs, Training
 
@@ -32,7 +32,6 @@ recipe = Recipe(
     "erosion/curves",
     **use.ABOUT,
     shows="a network fine-tuned on images with a class-coded square loses its accuracy on images without one",
-    study=use.study,
     axes={
         "network": Axis("", {**use.NETWORKS, "resnet50": {"network.name": "torchvision/resnet50"}}),
         "first": Axis("first", ("random", "none")),
@@ -52,7 +51,6 @@ recipe = Recipe(
         "paper": Scale(use.UNREAD, {**use.LARGE, "size": (3, 1, 5)}, seeds=3),
         "imagenet": Scale(imagenet, {"network": ("resnet50",), "first": ("none",), "size": (24,)}, seeds=3),
     },
-    work=erode,
     claims=(
         Claim(
             "task 1 lowers the accuracy on the original test set to about chance (20 % or less)",
@@ -87,7 +85,4 @@ recipe = Recipe(
         use.curves(panel=("network", "first", "size")),
         over_setting(use.fall(), x="size", line="first", panel="network", up="fall of the original accuracy"),
     ),
-    departures=use.DEPARTURES,
-    measures=use.COURSE,
-    learned=use.LEARNED,
 )

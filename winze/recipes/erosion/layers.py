@@ -12,14 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Question, Recipe, Scale
+from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import at_least, at_most, several
 from winze.lab.claims.quantities import At, Number, hidden
 from winze.readings import Readings
 from winze.readings.over_seeds import layer_numbers
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import CLEAN, erode
+from winze.recipes.erosion._work import CLEAN
 from winze.report.experiment import over_depth
 
 BEFORE, AFTER = "numerical_rank before", "numerical_rank"
@@ -51,23 +51,14 @@ lost = (hidden("probe before") - hidden("probe")).named("probe accuracy lost at 
 
 recipe = Recipe(
     "erosion/layers",
-    **use.ABOUT,
+    **use.ABOUT | {"measures": (*use.COURSE, *use.DEPTH)},
     shows="the task with squares lowers probes and ranks at every layer",
-    study=use.study,
     axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
-    scales={
-        "smoke": Scale(use.smoke, {**use.MLP, "first": ("random",)}, departures=(use.SMOKE,)),
-        "cpu": Scale(use.digits, use.MLP, seeds=5, departures=(use.ON_DIGITS,)),
-        "gpu": Scale(
-            use.gpu,
-            {**use.LARGE, "first": ("random",)},
-            seeds=3,
-            at=use.AT_GPU,
-            departures=(use.SHORTER, use.GRIDDED),
-        ),
-        "paper": Scale({}, use.LARGE, seeds=3),
-    },
-    work=erode,
+    scales=use.scales(
+        smoke_axes=use.MLP | use.RANDOM_FIRST,
+        gpu_axes=use.LARGE | use.RANDOM_FIRST,
+        departures=(use.SHORTER, use.GRIDDED),
+    ),
     claims=(
         Claim(
             "after task 1 a probe at the second layer is as accurate as the whole network on original images",
@@ -95,7 +86,4 @@ recipe = Recipe(
             {"before": BEFORE, "after": AFTER}, panel=each, up="numerical rank on original images", shared=False
         ),
     ),
-    departures=use.DEPARTURES,
-    measures=(*use.COURSE, *use.DEPTH),
-    learned=use.LEARNED,
 )

@@ -9,11 +9,11 @@ all three. All points of a seed share the network after task 0.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Question, Recipe, Scale
+from winze.lab import Axis, Question, Recipe
 from winze.lab.claims import at_least, at_most, lower, several
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import CODED, erode
+from winze.recipes.erosion._work import CODED
 from winze.report.experiment import over_setting
 
 WITHOUT = {
@@ -28,21 +28,8 @@ recipe = Recipe(
     "erosion/needs",
     **use.ABOUT,
     shows="which of weight decay, augmentation and a restarted learning rate erode features",
-    study=use.study,
     axes={"network": Axis("", use.NETWORKS), "task_1": Axis("", {"as task 0": {}, **WITHOUT})},
-    scales={
-        "smoke": Scale({**use.smoke, **use.UNREAD}, use.MLP, departures=(use.SMOKE,)),
-        "cpu": Scale({**use.digits, **use.UNREAD}, use.MLP, seeds=5, departures=(use.ON_DIGITS,)),
-        "gpu": Scale(
-            {**use.gpu, **use.UNREAD},
-            {"network": ("vgg19",)},
-            seeds=3,
-            at=use.AT_GPU,
-            departures=(use.SHORTER,),
-        ),
-        "paper": Scale(use.UNREAD, use.LARGE, seeds=3),
-    },
-    work=erode,
+    scales=use.scales(use.UNREAD, gpu_axes={"network": ("vgg19",)}),
     questions=(
         Question(
             "does erosion need it: without it the original accuracy falls by at least 10 points less?",
@@ -71,7 +58,4 @@ recipe = Recipe(
             {"original": after(1), "class-coded squares": after(1, CODED)}, x="task_1", panel="network", up="accuracy"
         ),
     ),
-    departures=use.DEPARTURES,
-    measures=use.COURSE,
-    learned=use.LEARNED,
 )

@@ -9,11 +9,10 @@ scratch.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Claim, Question, Recipe, Scale
+from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import at_least, at_most
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after, mean_in
-from winze.recipes.erosion._work import erode
 from winze.report.experiment import over_setting
 
 slower = (mean_in[2] - mean_in[0]).named("mean accuracy during task 2 minus that during task 0")
@@ -25,15 +24,8 @@ recipe = Recipe(
     "erosion/plasticity",
     **use.ABOUT,
     shows="a network whose features have eroded learns its first task again more slowly than from scratch",
-    study=use.study,
     axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
-    scales={
-        "smoke": Scale({**use.smoke, **again}, {**use.MLP, "first": ("random",)}, departures=(use.SMOKE,)),
-        "cpu": Scale({**use.digits, **again}, use.MLP, seeds=5, departures=(use.ON_DIGITS,)),
-        "gpu": Scale({**use.gpu, **again}, use.LARGE, seeds=3, at=use.AT_GPU, departures=(use.SHORTER,)),
-        "paper": Scale(again, use.LARGE, seeds=3),
-    },
-    work=erode,
+    scales=use.scales(again, smoke_axes=use.MLP | use.RANDOM_FIRST),
     claims=(
         Claim(
             "relearning is slower than learning from scratch: the mean accuracy during task 2 is below that of task 0",
@@ -56,7 +48,4 @@ recipe = Recipe(
         use.curves(panel=each),
         over_setting({"task 0": mean_in[0], "task 2": mean_in[2]}, x="first", panel="network", up="mean accuracy"),
     ),
-    departures=use.DEPARTURES,
-    measures=use.COURSE,
-    learned=use.LEARNED,
 )

@@ -9,13 +9,13 @@ share the network after task 0.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Claim, Question, Recipe, Scale
+from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import higher, rises
 from winze.lab.claims.claim import Contrast
 from winze.lab.claims.verdict import Region
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import CODED, erode
+from winze.recipes.erosion._work import CODED
 from winze.report.experiment import over_setting
 
 forgetting = use.fall()
@@ -32,27 +32,18 @@ recipe = Recipe(
     "erosion/ratio",
     **use.ABOUT,
     shows="forgetting grows with the share of images that carry a class-coded square",
-    study=use.study,
     axes={
         "network": Axis("", use.NETWORKS),
         "first": Axis("first", ("random", "none")),
         "ratio": Axis("square.ratio", (0.0, 0.25, 0.5, 0.75, 0.9, 1.0), default=1.0),
     },
-    scales={
-        "smoke": Scale(
-            {**use.smoke, **use.UNREAD}, use.MLP | {"first": ("random",)}, at=(rest,), departures=(use.SMOKE,)
-        ),
-        "cpu": Scale({**use.digits, **use.UNREAD}, use.MLP, seeds=3, at=(rest,), departures=(use.ON_DIGITS,)),
-        "gpu": Scale(
-            {**use.gpu, **use.UNREAD},
-            {"network": ("vgg19",), "first": ("random",)},
-            seeds=3,
-            at=(*use.AT_GPU, rest),
-            departures=(use.SHORTER,),
-        ),
-        "paper": Scale(use.UNREAD, use.LARGE, seeds=3, at=(rest,)),
-    },
-    work=erode,
+    scales=use.scales(
+        use.UNREAD,
+        smoke_axes=use.MLP | use.RANDOM_FIRST,
+        gpu_axes={"network": ("vgg19",)} | use.RANDOM_FIRST,
+        seeds=3,
+        at=(rest,),
+    ),
     claims=(
         Claim(
             "forgetting grows with the share of images that carry the square",
@@ -91,7 +82,4 @@ recipe = Recipe(
             up="accuracy",
         ),
     ),
-    departures=use.DEPARTURES,
-    measures=use.COURSE,
-    learned=use.LEARNED,
 )

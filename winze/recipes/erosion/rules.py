@@ -19,7 +19,6 @@ from winze.lab.claims.quantities import Whole
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import erode
 from winze.report.experiment import over_setting
 from winze.shape import DecayedIdentity, ResidualDropPath
 from winze.train import Epochs, Milestones
@@ -28,7 +27,6 @@ STANDARD = {"rule": "standard"}
 RULES = {"standard": None, "decayed": DecayedIdentity(0.6), "residual_droppath": ResidualDropPath()}
 forgetting = Whole(FORGETTING, "task 1").named("forgetting of task 1")
 small = replace(use.DIGITS, length=Epochs(12), augment=(Noise(0.3),), schedule=Milestones(at=(6, 9), per="epoch"))
-resnet = {**use.NETWORKS["resnet18"], **use.UNREAD, "forget": (5, 5)}
 digits = {**use.digits, **use.UNREAD, "training": replace(small, checkpoint=Epochs(12))}
 digits |= {"network.name": "winze/resnet18x0.0625", "square.code": "position", "square.size": 1}
 brief = replace(small, length=Epochs(1), schedule=Milestones(per="epoch"), evaluate=Epochs(1), checkpoint=Epochs(1))
@@ -38,17 +36,23 @@ checks = {
     "same accuracy": alike(after(0), to=STANDARD, within=0.02),
 }
 
+resnets = replace(
+    use.study,
+    network=Network("winze/resnet18", {"stem": "cifar"}),
+    training=use.NETWORKS["resnet18"]["training"],
+    reading=replace(use.reading, measures=()),
+    forget=(5, 5),
+)
+ABOUT = use.ABOUT | {
+    "study": resnets,
+    "departures": (*use.DEPARTURES, "two tasks of five classes in the order of the data set, a head per task"),
+    "measures": (*use.COURSE, FORGETTING, KEPT, LEARNED, MATRIX),
+}
+
 recipe = Recipe(
     "erosion/rules",
-    **use.ABOUT,
+    **ABOUT,
     shows="whether other shortcuts change erosion and forgetting",
-    study=replace(
-        use.study,
-        network=Network("winze/resnet18", {"stem": "cifar"}),
-        training=resnet["training"],
-        reading=replace(use.reading, measures=()),
-        forget=(5, 5),
-    ),
     axes={"rule": Axis("network.rule", RULES)},
     scales={
         "smoke": Scale({**digits, "data": use.smoke["data"], "training": brief}, departures=(use.SMOKE,)),
@@ -67,7 +71,6 @@ recipe = Recipe(
         ),
         "paper": Scale(seeds=3),
     },
-    work=erode,
     questions=(
         Question(
             "does the rule lower erosion and forgetting against the standard shortcut, at the same accuracy?",
@@ -79,7 +82,4 @@ recipe = Recipe(
         use.curves(panel="rule"),
         over_setting({"erosion": use.fall(), "forgetting": forgetting}, x="rule", up="accuracy lost"),
     ),
-    departures=(*use.DEPARTURES, "two tasks of five classes in the order of the data set, a head per task"),
-    measures=(*use.COURSE, FORGETTING, KEPT, LEARNED, MATRIX),
-    learned=use.LEARNED,
 )

@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Recipe, Scale
+from winze.lab import Axis, Claim, Recipe
 from winze.lab.claims import at_least, at_most
 from winze.recipes.erosion import _settings as use
-from winze.recipes.erosion._work import erode
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth
 
@@ -46,23 +45,15 @@ def draw_map(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
 
 recipe = Recipe(
     "erosion/similarity",
-    **use.ABOUT,
+    **use.ABOUT | {"measures": (*use.COURSE, *use.DEPTH)},
     shows="the task with squares replaces the features of all but the first layers",
-    study=use.study,
     axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
-    scales={
-        "smoke": Scale(use.smoke, {**use.MLP, "first": ("random",)}, departures=(use.SMOKE,)),
-        "cpu": Scale(use.digits, {**use.MLP, "first": ("random",)}, seeds=5, departures=(use.ON_DIGITS,)),
-        "gpu": Scale(
-            use.gpu,
-            {**use.LARGE, "first": ("random",)},
-            seeds=3,
-            at=use.AT_GPU,
-            departures=(use.SHORTER, use.GRIDDED),
-        ),
-        "paper": Scale({}, use.LARGE, seeds=3),
-    },
-    work=erode,
+    scales=use.scales(
+        smoke_axes=use.MLP | use.RANDOM_FIRST,
+        cpu_axes=use.MLP | use.RANDOM_FIRST,
+        gpu_axes=use.LARGE | use.RANDOM_FIRST,
+        departures=(use.SHORTER, use.GRIDDED),
+    ),
     claims=(
         Claim(
             "layers of the deeper half are dissimilar before and after task 1 (mean CKA of 0.5 or less)",
@@ -84,7 +75,4 @@ recipe = Recipe(
         Drawing("CKA before and after", draw_map),
         over_depth("cka_to_before", panel="network", up="CKA of a layer before and after"),
     ),
-    departures=use.DEPARTURES,
-    measures=(*use.COURSE, *use.DEPTH),
-    learned=use.LEARNED,
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, learn, prepare
@@ -14,14 +15,9 @@ from winze.measure import linear_cka
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
 from winze.recipes.generative._refit import Refit, accuracy, features_of, name_of, softmax_regression
-from winze.report.experiment import Drawing, PointRuns
-from winze.report.experiment.drawing import Curve, draw_curves
 from winze.train import Adam, Classify, Epochs, History, Training
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
 URL = "https://arxiv.org/abs/2109.01844"
@@ -207,7 +203,7 @@ def transfer(config: Split, bench: Bench) -> None:
         bench.readings.add("two_way", found[-1], data=name_of(task), split="test", n=len(answers))
         numbers = trained.parts[task].numbers
         features.append((*both, *(labels.new_tensor(numbers)[one] for one in (labels, answers))))
-    train, test, labels, answers = (_joined(one) for one in zip(*features, strict=True))
+    train, test, labels, answers = (torch.cat(one) for one in zip(*features, strict=True))
     weights = softmax_regression(train, labels, sum(config.tasks), 4 * config.iterations)
     bench.readings.add("two_way_accuracy", np.mean(found))
     bench.readings.add("two_way_deviation", np.std(found, ddof=1))
@@ -233,24 +229,6 @@ def reconstruction(config: Split, bench: Bench) -> None:
     readings.add("worst_ratio", max(float(one[-1] / one[0]) for one in others))
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    import torch
-
-    return torch.cat(list(parts))
-
-
-def over_tasks(title: str, measure: str, up: str) -> Drawing:
-    """One curve per task over the tasks that were learned, a panel per data set and model."""
-
-    def read(seeds: Sequence[Readings], name: str) -> Curve | None:
-        rows = [{row.step or 0: row.value for row in one.rows if row.measure == measure.format(name)} for one in seeds]
-        steps = sorted(set.intersection(*map(set, rows)))
-        return (np.array(steps), np.array([[one[step] for step in steps] for one in rows])) if steps else None
-
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-        there = {point: {name: read(seeds, name) for name in TASKS} for point, seeds in runs.items() if seeds}
-        curves = {point: {name: one for name, one in lines.items() if one} for point, lines in there.items()}
-        panel: Any = ("data", "model")
-        return draw_curves(curves, theme, colour=None, panel=panel, across="tasks learned", up=up)
-
-    return Drawing(title, draw, ("data", "model"))
+def about(where: str, work: Callable[[Any, Bench], None]) -> dict[str, Any]:
+    """What every recipe says of itself; `where` in the thesis."""
+    return {"system": "S6", "paper": f"{PAPER}, {where}", "url": URL, "study": study, "axes": axes, "work": work}

@@ -10,34 +10,17 @@ from __future__ import annotations
 
 from winze.lab import Claim, Question, Recipe, at_least, higher, lower
 from winze.lab.claims.quantities import Whole
-from winze.recipes.generative._split import (
-    AE,
-    CKA,
-    DEPARTURES,
-    PAPER,
-    URL,
-    VAE,
-    D,
-    axes,
-    over_tasks,
-    scales,
-    sequence,
-    study,
-)
-from winze.report.experiment import over_setting
+from winze.recipes.generative import _split as use
+from winze.recipes.generative._split import AE, VAE, D
+from winze.report.experiment import over_setting, over_training
 
 NUMBERS = ("mean_cka", "first_task_cka", "first_switch_cka", "largest_rise", "learned_accuracy")
 
 recipe = Recipe(
     "generative/drift",
-    system="S6",
-    paper=f"{PAPER}, figure 3.3.3",
-    url=URL,
+    **use.about("figure 3.3.3", use.sequence),
     shows="features of autoencoders and VAEs drift less than those of classifiers",
-    study=study,
-    axes=axes,
-    scales=scales(),
-    work=sequence,
+    scales=use.scales(),
     claims=(
         Claim(
             "features of an autoencoder stay closer to their reference than those of a discriminative network",
@@ -80,10 +63,16 @@ recipe = Recipe(
     ),
     quantities={name: Whole(name) for name in NUMBERS},
     figures=(
-        over_tasks("CKA to the features right after the task", CKA, "CKA"),
+        over_training(
+            {name: f"cka of {name}" for name in use.TASKS},
+            panel=("data", "model"),
+            across="tasks learned",
+            up="CKA",
+            title="CKA to the features right after the task",
+        ),
         over_setting("mean_cka", x="model", panel="data"),
     ),
-    departures=DEPARTURES,
+    departures=use.DEPARTURES,
     measures=(*NUMBERS, "cka of *"),
     learned=("learned_accuracy", 0.6),
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from winze.lab import Claim, Question, Recipe, at_least, at_most, higher, lower
 from winze.lab.claims.quantities import Whole
-from winze.recipes.generative._split import AE, DEPARTURES, PAPER, TASKS, URL, VAE, D, axes, scales, sequence, study
+from winze.recipes.generative import _split as use
+from winze.recipes.generative._split import AE, VAE, D
 from winze.report.experiment import over_setting, over_training
 
 NUMBERS = ("average_accuracy", "learned_accuracy", "forgetting", "earlier_accuracy")
@@ -19,14 +20,9 @@ ABOVE_90 = [(data, model) for data in ("mnist", "fashion_mnist") for model in ("
 
 recipe = Recipe(
     "generative/forgetting",
-    system="S6",
-    paper=f"{PAPER}, figure 3.3.2",
-    url=URL,
+    **use.about("figure 3.3.2", use.sequence),
     shows="features of autoencoders and VAEs forget less than those of classifiers",
-    study=study,
-    axes=axes,
-    scales=scales(),
-    work=sequence,
+    scales=use.scales(),
     claims=(
         Claim(
             "generative models keep more than 90 % average accuracy without a mechanism against forgetting",
@@ -76,7 +72,7 @@ recipe = Recipe(
     quantities={name: Whole(name) for name in NUMBERS},
     figures=(
         over_training(
-            {name: f"accuracy of {name}" for name in TASKS},
+            {name: f"accuracy of {name}" for name in use.TASKS},
             panel=("data", "model"),
             up="accuracy of frozen classifiers",
             title="Accuracy of frozen classifiers over training",
@@ -84,7 +80,7 @@ recipe = Recipe(
         over_setting("average_accuracy", x="model", panel="data"),
         over_setting("forgetting", x="model", panel="data"),
     ),
-    departures=DEPARTURES,
+    departures=use.DEPARTURES,
     measures=(*NUMBERS, "accuracy of *", "epoch_steps"),
     learned=("learned_accuracy", 0.6),
 )

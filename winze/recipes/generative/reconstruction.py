@@ -10,35 +10,18 @@ from __future__ import annotations
 
 from winze.lab import Claim, Recipe, at_least, at_most, higher
 from winze.lab.claims.quantities import Whole
-from winze.recipes.generative._split import (
-    AE,
-    DEPARTURES,
-    GENERATIVE,
-    PAPER,
-    RECONSTRUCTION,
-    TASKS,
-    URL,
-    VAE,
-    axes,
-    reconstruction,
-    scales,
-    study,
-)
+from winze.recipes.generative import _split as use
+from winze.recipes.generative._split import AE, VAE
 from winze.report.experiment import over_setting, over_training
 
 NUMBERS = ("own_error", "unseen_error", "gap", "worst_ratio")
-GREY = [(data, model) for data in ("mnist", "fashion_mnist") for model in GENERATIVE]
+GREY = [(data, model) for data in ("mnist", "fashion_mnist") for model in use.GENERATIVE]
 
 recipe = Recipe(
     "generative/reconstruction",
-    system="S6",
-    paper=f"{PAPER}, figure 3.3.4",
-    url=URL,
+    **use.about("figure 3.3.4", use.reconstruction),
     shows="an autoencoder of one task learns to reconstruct the others too",
-    study=study,
-    axes=axes,
-    scales=scales(model=GENERATIVE),
-    work=reconstruction,
+    scales=use.scales(model=use.GENERATIVE),
     claims=(
         Claim(
             "the reconstruction error of every unseen task falls while task 1 is learned",
@@ -70,7 +53,7 @@ recipe = Recipe(
     quantities={name: Whole(name) for name in NUMBERS},
     figures=(
         over_training(
-            {name: RECONSTRUCTION.format(name) for name in TASKS},
+            {name: use.RECONSTRUCTION.format(name) for name in use.TASKS},
             panel=("data", "model"),
             up="mean squared error",
             title="Reconstruction error over training on task 1",
@@ -78,7 +61,7 @@ recipe = Recipe(
         ),
         over_setting("gap", x="model", panel="data"),
     ),
-    departures=DEPARTURES,
+    departures=use.DEPARTURES,
     measures=(*NUMBERS, "reconstruction of *", "epoch_steps"),
     learned=("own_error", 0.0),
 )

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from winze.lab import Claim, Question, Recipe, higher, level
 from winze.lab.claims.quantities import Whole
-from winze.recipes.generative._split import AE, DEPARTURES, PAPER, URL, VAE, D, axes, scales, study, transfer
+from winze.recipes.generative import _split as use
+from winze.recipes.generative._split import AE, VAE, D
 from winze.report.experiment import over_setting
 
 NUMBERS = ("two_way_accuracy", "ten_way_accuracy", "unseen_accuracy", "two_way_deviation")
@@ -38,14 +39,9 @@ def claim(model: str, over: str, table: str, said: str) -> Claim:
 
 recipe = Recipe(
     "generative/transfer",
-    system="S6",
-    paper=f"{PAPER}, tables 3.3.1 and 3.3.2",
-    url=URL,
+    **use.about("tables 3.3.1 and 3.3.2", use.transfer),
     shows="features of autoencoders and VAEs transfer better to unseen tasks than those of classifiers",
-    study=study,
-    axes=axes,
-    scales=scales(),
-    work=transfer,
+    scales=use.scales(),
     claims=(
         claim(*MODELS[1::-1], "3.3.1", "two-way tasks: an autoencoder of task 1 transfers better than a classifier"),
         claim("vae", MODELS[0], "3.3.1", "two-way tasks: a VAE of task 1 transfers better than a classifier"),
@@ -69,7 +65,7 @@ recipe = Recipe(
         over_setting("two_way_accuracy", x="model", panel="data", paper={(m, d): v for (d, m), v in two_way.items()}),
         over_setting("ten_way_accuracy", x="model", panel="data", paper={(m, d): v for (d, m), v in ten_way.items()}),
     ),
-    departures=(*DEPARTURES, "softmax regression with 200 iterations from zeros"),
+    departures=(*use.DEPARTURES, "softmax regression with 200 iterations from zeros"),
     measures=(*NUMBERS, "two_way"),
     learned=("two_way_accuracy", 0.55),
 )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -11,18 +12,14 @@ from torch import Tensor
 
 from winze.data import Dataset
 from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
-from winze.readings import Readings
+from winze.readings import Array, Readings
 from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
-from winze.report import style
-from winze.report.experiment import Drawing, PointRuns, UnreadError
-from winze.report.experiment.drawing import draw_curves
+from winze.report.experiment import Drawing, over_training
+from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train import Adam, Cosine, Descend, Steps, Training
 from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
 from winze.train.seeds import mix, seed_all
 from winze.train.unroll import Unrolled
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
 URL = "https://arxiv.org/abs/2004.14046"
@@ -237,40 +234,14 @@ def _samples(school: _School) -> Any:
     return ((chosen - low) / (high - low).clamp(min=1e-6) * 255).round().to(torch.uint8).cpu().numpy()
 
 
-def over(measure: str, title: str, across: str, colour: str = "source", panel: str | None = None) -> Drawing:
+def over(measure: str, title: str, across: str, panel: str | None = None) -> Drawing:
     """An accuracy over tasks, steps or batches, a colour per source."""
-
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-        curves: dict[Any, Any] = {}
-        for point, seeds in runs.items():
-            rows = [{row.step: row.value for row in one.rows if row.measure == measure} for one in seeds]
-            steps = sorted(set.intersection(*map(set, rows))) if rows else []  # type: ignore[type-var]
-            if steps:
-                curves[point] = {"": (np.array(steps), np.array([[one[step] for step in steps] for one in rows]))}
-        return draw_curves(curves, theme, colour=colour, panel=panel, across=across, up="accuracy on seen classes")
-
-    return Drawing(title, draw, (colour, *([panel] if panel else [])))
+    return over_training(measure, "source", panel, title=title, across=across, up="accuracy on seen classes")
 
 
-def _draw_sheets(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-    """Draw the images of the first seed at every point: a row per image, a column per class."""
-    sheets = {
-        str(point["source"]): seeds[0].arrays["samples"]
-        for point, seeds in runs.items()
-        if seeds and "samples" in seeds[0].arrays
-    }
-    if not sheets:
-        raise UnreadError("no images were drawn")
-    with style.use(theme):
-        drawing, grid = style.panels(len(sheets), across=3, wide=3.6, tall=2.9)
-        for axes, (title, images) in zip(grid, sheets.items(), strict=True):
-            classes, count, channels, side, _ = images.shape
-            whole = images.transpose(1, 3, 0, 4, 2).reshape(count * side, classes * side, channels)
-            axes.imshow(whole.squeeze(), cmap="gray" if channels == 1 else None)
-            axes.set(title=title, xticks=[], yticks=[], xlabel="class")
-            axes.set_xticks([side * (spot + 0.5) for spot in range(classes)], [str(spot) for spot in range(classes)])
-            axes.grid(False)
-        return drawing
+def _sheet(arrays: Mapping[str, Array]) -> Array:
+    """A row per image, a column per class."""
+    return tiled(arrays["samples"].swapaxes(0, 1))
 
 
-sheets = Drawing("Images that learners are trained on", _draw_sheets, ("source",))
+sheets = image_sheets("Images that learners are trained on", "samples", _sheet, across=3, below="class, from 0")

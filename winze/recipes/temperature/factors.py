@@ -36,13 +36,6 @@ recipe = Recipe(
             lower("last_rank", small_start, than=plain),
         ),
         Claim(
-            "a norm on the logits limits the growth of their norm",
-            "section 6.5",
-            lower("logits_norm", than=plain),
-            each="factor",
-            only=("batch_norm", "layer_norm"),
-        ),
-        Claim(
             "a norm on the logits raises the last rank, as a low temperature does",
             "section 6.5",
             higher("last_rank", than=plain),
@@ -51,6 +44,12 @@ recipe = Recipe(
         ),
     ),
     questions=(
+        Question(
+            "does a norm on the logits limit the growth of their norm?",
+            lower("logits_norm", than=plain),
+            each="factor",
+            only=("batch_norm", "layer_norm"),
+        ),
         Question("does a small start align layers early in training?", higher("alignment", small_start, than=plain)),
         Question(
             "is accuracy with every factor within 5 points of that without?",

@@ -22,6 +22,7 @@ def over_training(
     *,
     at: At | None = None,
     title: str | None = None,
+    across: str | None = None,
     up: str | None = None,
     log: bool = False,
     shared: bool = True,
@@ -31,7 +32,8 @@ def over_training(
         over_training("accuracy", colour="algorithm", panel=("network", "data"))
 
     Colours, panels and `at` are as in `over_depth`. Training is counted in epochs where all runs have `epoch_steps`,
-    else in steps; steps that not all seeds have are left out.
+    else in steps, and `across` says what steps are where they are none of training; steps that not all seeds have are
+    left out.
     """
     wanted = {"": measure} if isinstance(measure, str) else dict(measure)
     said = up or ", ".join(dict.fromkeys(map(label, wanted.values())))
@@ -40,12 +42,12 @@ def over_training(
         there = chosen(runs, at)
         curves = {point: _read(seeds, wanted) for point, seeds in there.items()}
         lengths = {point: facts.whole(there[point][0], "epoch_steps") for point, lines in curves.items() if lines}
-        epochs = bool(np.isfinite(list(lengths.values())).all())
+        epochs = across is None and bool(np.isfinite(list(lengths.values())).all())
         if epochs:
             for point, length in lengths.items():
                 curves[point] = {name: (x / length, values) for name, (x, values) in curves[point].items()}
-        across = "epoch" if epochs else "training step"
-        return draw_curves(curves, theme, colour=colour, panel=panel, across=across, up=said, log=log, shared=shared)
+        below = across or ("epoch" if epochs else "training step")
+        return draw_curves(curves, theme, colour=colour, panel=panel, across=below, up=said, log=log, shared=shared)
 
     named = title or f"{said[:1].upper()}{said[1:]} over training"
     return Drawing(named, draw, as_axes(colour, panel, tuple(at or ())))

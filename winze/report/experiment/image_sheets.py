@@ -1,0 +1,44 @@
+"""Images that runs stored, one panel per point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from winze.readings import Array
+from winze.report import style
+from winze.report.experiment.drawing import Drawing, PointRuns
+from winze.report.scan.scans import UnreadError
+
+if TYPE_CHECKING:
+    import matplotlib.figure
+
+
+def image_sheets(
+    title: str, array: str, sheet: Callable[[Mapping[str, Array]], Array], across: int = 2, below: str = ""
+) -> Drawing:
+    """What the first seed of every point stored under `array`; `sheet(arrays)` lays it out as one image.
+
+    An image is [height, width, channel], with one channel or three.
+    """
+
+    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+        found = {str(point): seeds[0].arrays for point, seeds in runs.items() if seeds and array in seeds[0].arrays}
+        if not found:
+            raise UnreadError(f"no {array} were stored")
+        with style.use(theme):
+            drawing, grid = style.panels(len(found), across, wide=9.2 / across)
+            for axes, (name, arrays) in zip(grid, found.items(), strict=True):
+                shown = sheet(arrays).squeeze()
+                axes.imshow(shown, cmap="gray" if shown.ndim == 2 else None, interpolation="nearest")
+                axes.set(title=name, xticks=[], yticks=[], xlabel=below)
+                axes.grid(False)
+            return drawing
+
+    return Drawing(title, draw)
+
+
+def tiled(images: Array) -> Array:
+    """Images [row, column, channel, height, width] beside and below each other as one, channels last."""
+    rows, columns, channels, height, width = images.shape
+    return images.transpose(0, 3, 1, 4, 2).reshape(rows * height, columns * width, channels)
