@@ -8,7 +8,7 @@ Goals on CPU and GPU with pool="mean": CKA of all pairs at most 1.15x the plain 
 at most 2.0x the plain forward over train and test; at most 64 MB of memory beyond one batch's features.
 
     python benchmarks/scan.py [--device cuda] [--pairs 10] [--images 1024] [--only winze,delve] [--out results]
-    python benchmarks/scan.py --networks all --device cuda --images 10240     # networks of timm: see scan_networks.py
+    python benchmarks/scan.py --networks all --device cuda     # networks of timm: see scan_networks.py
 
 About half an hour on 2 cores, most of it the peers. `make peers` installs the tools of `peers.py` in an environment of
 their own; those that are missing get a row that says so. Each row is measured in one process, and its memory in
@@ -410,15 +410,16 @@ def arguments(text: str | None) -> tuple[argparse.Namespace, Setting]:
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--pairs", type=int, default=10)
-    parser.add_argument("--images", type=int, default=1024)
+    parser.add_argument("--images", type=int, help="1024, or with --networks 2560 and 10240")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--only", default="", help="comma-separated parts of tool names")
     parser.add_argument("--networks", default="", help="all, or names: networks of timm instead (scan_networks.py)")
+    parser.add_argument("--seconds", type=float, default=6.0, help="with --networks: for the pairs of one row")
     parser.add_argument("--out", type=Path, default=RESULTS)
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--what", choices=("time", "memory", "beside"), default="time", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    return args, Setting(args.device, args.images, args.batch, args.pairs)
+    return args, Setting(args.device, args.images or 1024, args.batch, args.pairs)
 
 
 def answer(cases: Iterable[Case], args: argparse.Namespace, setting: Setting) -> None:

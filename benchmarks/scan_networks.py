@@ -1,27 +1,44 @@
 """What a scan of networks that people have costs, against the best plain forward over the same batches.
 
-    python benchmarks/scan.py --networks all --device cuda --images 10240    # and 2560: fixed costs weigh more there
-    python benchmarks/scan.py --networks resnet50,convnext_tiny --images 64 --batch 16 --pairs 3
+    python benchmarks/scan.py --networks all --device cuda                  # 10,240 and 2,560 images; below 3 minutes
+    python benchmarks/scan.py --networks resnet18 --images 64 --batch 32    # small, for a CPU
 
 timm's resnet50, vit_base_patch16_224 and convnext_tiny at 224 pixels, read at their blocks, and its plain resnet18 at
 32 pixels on ten times as many images. Weights are random. The plain forward runs in inference mode, in the memory
 format that is fastest here (as given, images channels-last, or images and weights). Goals on an H200 with 10,240
 images: everything at most 1.25x, CKA alone at most 1.1x; with 2,560 at most 1.6x; at most 256 MB beyond the plain
-forward's peak. Rows go to results/scan_networks.json: one per network, measure, number of images and device.
+forward's peak; `winze scan` from the shell, cuts and page included, at most 2.0x plus 15 s.
+
+Each row takes as many interleaved pairs as fit into `--seconds` (6), between 1 and `--pairs`. `phases` has the seconds
+of the parts of one more scan of the small size, each measured with the device synchronised. Rows go to
+results/scan_networks.json: one per network, measure, number of images and device.
 """
 
 from __future__ import annotations
 
 import argparse
 import copy
+import statistics
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
+from pkgutil import resolve_name
+from tempfile import TemporaryDirectory
 from typing import Any
+from unittest.mock import patch
 
+import numpy as np
 import torch
 from scan import peak
-from timing import merge, ratio, seconds
+from timing import median, merge, seconds
 from torch import Tensor, nn
+
+IMAGES = (2560, 10240)
+"""At 224 pixels; the small number first, so that a run that is stopped has a row of every network."""
 
 DISTINCT = 1024
 """Images in memory; more are these again, since time does not depend on what they show."""
@@ -92,7 +109,50 @@ def best_plain(net: nn.Module, few: Cycled, device: str) -> tuple[str, Forward]:
     return name, ways[name]
 
 
-def rows(one: Published, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
+def timed(work: Callable[[], Any], against: Callable[[], Any], device: str, most: int, room: float) -> dict[str, Any]:
+    """The ratio over as many interleaved pairs as fit into `room` seconds, at least one, and the extra memory."""
+    ratios, base, extra = [], [], []
+    begun = time.perf_counter()
+    while not ratios or (len(ratios) < most and (time.perf_counter() - begun) * (1 + 1 / len(ratios)) < room):
+        pair = (work, against) if len(ratios) % 2 else (against, work)
+        held = {each: peak(each, device) for each in pair}
+        ratios.append(held[work][1] / held[against][1])
+        base.append(held[against][1])
+        extra.append(held[work][0] - held[against][0])
+    return {**median(ratios), "seconds": round(statistics.median(base), 5), "extra_mb": round(max(extra) / 1e6, 1)}
+
+
+PHASES = {
+    "fingerprint": "winze.observe.scan.fingerprint",
+    "finding places": "winze.observe.scan.spots_and_order",
+    "train pass": "winze.observe.scan.ridge_moments",
+    "fitting probes": "winze.observe.scan.fitted",
+    "test pass": "winze.observe.scan.read_test",
+    "ranks and other numbers": "winze.observe.passes.gathered.Store.places",
+    "CKA": "winze.observe.passes.gathered.Store.pairs",
+}
+
+
+def phases(work: Callable[[], Any], device: str) -> dict[str, float]:
+    """Seconds of the parts of one scan, and of the whole."""
+    taken: dict[str, float] = {}
+
+    def clocked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def run(*args: Any, **kwargs: Any) -> Any:
+            found: list[Any] = []
+            spent = seconds(lambda: found.append(function(*args, **kwargs)), device)
+            taken[name] = round(taken.get(name, 0) + spent, 4)
+            return found[0]
+
+        return run
+
+    with ExitStack() as stack:
+        for name, path in PHASES.items():
+            stack.enter_context(patch(path, clocked(name, resolve_name(path))))
+        return {"whole": round(seconds(work, device), 4), **taken}
+
+
+def rows(one: Published, args: argparse.Namespace, images: int) -> Iterator[dict[str, Any]]:
     """CKA alone on the test images, then everything on train and test images."""
     import timm
 
@@ -100,29 +160,50 @@ def rows(one: Published, args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
     torch.manual_seed(0)
     net = timm.create_model(one.name, num_classes=10).to(args.device).eval()
-    images = args.images * one.times
+    images *= one.times
     train, test = (Cycled(images, one.pixels, args.batch, args.device, seed) for seed in (1, 2))
     few = Cycled(min(images, 4 * args.batch), one.pixels, args.batch, args.device, 3)
     format_, forward = best_plain(net, few, args.device)
-    runs: dict[str, tuple[Callable[[], Any], tuple[Cycled, ...]]] = {
-        "CKA": (lambda: winze.scan(net, None, test, measures="cka", progress=False), (test,)),
-        "everything": (lambda: winze.scan(net, train, test, progress=False), (train, test)),
+    runs: dict[str, tuple[Callable[..., Any], tuple[Cycled, ...]]] = {
+        "CKA": (lambda test: winze.scan(net, None, test, measures="cka", progress=False), (test,)),
+        "everything": (lambda train, test: winze.scan(net, train, test, progress=False), (train, test)),
     }
     for what, (work, splits) in runs.items():
-        places = len(work().places)
-        base, _ = peak(lambda splits=splits: forward(*splits), args.device)
-        most, _ = peak(work, args.device)
-        timed = ratio(work, lambda splits=splits: forward(*splits), args.device, args.pairs)
-        row = f"{one.name} at {one.pixels}, {what}, {images} images"
-        yield {
-            "row": row,
+        places = len(work(*[few] * len(splits)).places)
+        row = {
+            "row": f"{one.name} at {one.pixels}, {what}, {images} images",
             "images": images,
             "batch": args.batch,
             "places": places,
             "plain": format_,
-            "extra_mb": round((most - base) / 1e6, 1),
-            **timed,
         }
+        row |= timed(lambda: work(*splits), lambda: forward(*splits), args.device, args.pairs, args.seconds)  # noqa: B023
+        if images == min(args.sizes) * one.times:
+            row["phases"] = phases(lambda: work(*splits), args.device)  # noqa: B023
+        yield row
+
+
+def from_the_shell(args: argparse.Namespace) -> dict[str, Any]:
+    """`winze scan` of resnet50 at 224 pixels on images in a file, cuts and page included, beside its plain forward."""
+    import timm
+
+    images = min(args.sizes)
+    net = timm.create_model("resnet50", num_classes=10).to(args.device).eval()
+    test = Cycled(images, 224, args.batch, args.device, 2)
+    format_, forward = best_plain(net, Cycled(min(images, args.batch), 224, args.batch, args.device, 3), args.device)
+    plain = seconds(lambda: forward(test, test), args.device)
+    with TemporaryDirectory() as folder:
+        file, out = Path(folder) / "images.npz", Path(folder) / "scan"
+        draw = np.random.default_rng(0)
+        arrays = {f"x_{part}": draw.integers(0, 256, (images, 32, 32, 3), np.uint8) for part in ("train", "test")}
+        np.savez(file, **arrays, **{f"y_{part}": np.arange(images) % 10 for part in ("train", "test")})
+        options = ["--data", str(file), "--out", str(out), "--size", "224", "--batch", str(args.batch)]
+        command = [sys.executable, "-m", "winze", "scan", "resnet50", *options, "--device", args.device]
+        whole = seconds(lambda: subprocess.run(command, check=True, capture_output=True), args.device)
+        assert (out / "report.html").exists()
+    over = (whole - 15) / plain
+    row = {"row": f"resnet50 at 224, winze scan from the shell, {images} images", "images": images, "batch": args.batch}
+    return row | {"plain": format_, "seconds": round(plain, 3), "whole": round(whole, 2), "less_15_s": round(over, 3)}
 
 
 def measure_networks(args: argparse.Namespace) -> None:
@@ -131,7 +212,15 @@ def measure_networks(args: argparse.Namespace) -> None:
     chosen = [one for one in NETWORKS if args.networks == "all" or one.name in asked]
     if unknown := set(asked) - {"all", *(one.name for one in NETWORKS)}:
         raise SystemExit(f"--networks takes all or {', '.join(one.name for one in NETWORKS)}, not {', '.join(unknown)}")
-    for one in chosen:
-        for row in rows(one, args):
-            print(row, flush=True)
-            print("written", merge("scan_networks", [row], args.device, args.out, alike="row"), flush=True)
+    args.sizes = IMAGES if args.images is None else (args.images,)
+
+    def kept(row: dict[str, Any]) -> None:
+        print(row, flush=True)
+        print("written", merge("scan_networks", [row], args.device, args.out, alike="row"), flush=True)
+
+    for images in args.sizes:
+        for one in chosen:
+            for row in rows(one, args, images):
+                kept(row)
+    if args.networks == "all":
+        kept(from_the_shell(args))

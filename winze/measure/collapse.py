@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64, Int64
 from torch import Tensor
 
-from winze.measure.features import Features, Labels, detached, eigen, flat
+from winze.measure.features import Features, Labels, detached, eigen, flat, product
 from winze.measure.streaming.class_means import ClassMeans
 from winze.measure.streaming.moments import Moments
 from winze.measure.value import CONSTANT, Value, missing
@@ -121,7 +121,7 @@ def nearest_mean(features: Features, moments: Moments | ClassMeans) -> Int64[Ten
     """Give for each sample the class whose mean is nearest."""
     rows = flat(features).double() - moments.mean
     means = moments.class_means - moments.mean
-    score = rows @ means.T - means.square().sum(1) / 2
+    score = product(rows, means.T) - means.square().sum(1) / 2
     return score.masked_fill(moments.counts == 0, -torch.inf).argmax(1)
 
 

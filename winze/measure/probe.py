@@ -10,7 +10,16 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
-from winze.measure.features import Features, Labels, check_finite, check_labels, detached, flat
+from winze.measure.features import (
+    Features,
+    Labels,
+    check_finite,
+    check_labels,
+    detached,
+    flat,
+    is_slow_in_float64,
+    product,
+)
 from winze.measure.streaming.block import Block
 
 
@@ -41,6 +50,9 @@ def answers_at_once(probes: Sequence[Probe], block: Block) -> Int64[Tensor, "pla
     weights, biases = ([getattr(probe, part) for probe in probes] for part in ("weight", "bias"))
     weight = weights[0][None] if len(probes) == 1 else torch.stack(weights)
     bias = biases[0][None] if len(probes) == 1 else torch.stack(biases)
+    if weight.dtype == torch.float64 and is_slow_in_float64(block.device):
+        shift = (weight @ block.mean.to(weight.device)[:, :, None])[..., 0] + bias
+        return (product(block.centred.to(weight.device), weight.mT) + shift[:, None]).argmax(2)
     features = block.exact if weight.dtype == torch.float64 else block.features.to(weight.dtype)
     return torch.baddbmm(bias[:, None], features.to(weight.device), weight.mT).argmax(2)
 

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float, Float64, Integer
 from torch import Tensor
 
-from winze.measure.features import detached
+from winze.measure.features import detached, is_slow_in_float64, product
 from winze.measure.streaming.block import Block
 
 LEAST = 4  # samples that HSIC₁ needs
@@ -97,7 +97,10 @@ class GramTable:
         grams = self._whole[: len(block)]
         rounded = _is_wide(block) and _rounded_grams(block, grams)
         if not rounded:
-            torch.bmm(block.centred, block.centred.mT, out=grams)
+            if is_slow_in_float64(self.device):
+                grams.copy_(product(block.centred, block.centred.mT))
+            else:
+                torch.bmm(block.centred, block.centred.mT, out=grams)
         if len(block) not in self.above:
             self.above[len(block)] = _above(len(block), self.n, self.device)
         torch.index_select(grams.view(-1), 0, self.above[len(block)], out=self.pairs[rows].view(-1))

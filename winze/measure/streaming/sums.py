@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.measure.features import eigen, is_constant
+from winze.measure.features import eigen, is_constant, is_slow_in_float64, product
 from winze.measure.streaming.block import Block, Classes
 
 
@@ -48,16 +48,30 @@ class Sums(NamedTuple):
         self.norm_sum.add_(block.norms.sum(1))
         self.broken.add_(block.broken)
         delta = block.mean - self.mean
-        between = (before * block.n / n) ** 0.5 * delta
-        joint = torch.cat([block.centred, between[:, None]], 1) if before else block.centred
-        self.scatter.baddbmm_(joint.mT, joint)
+        between = ((before * block.n / n) ** 0.5 * delta)[:, None]
         self.mean.add_(delta, alpha=block.n / n)
         if classes is None:
+            self._add_scatter(block.centred, between if before else between[:, :0])
             return
-        means = torch.bmm(classes.averages.expand(len(block), -1, -1), block.centred)
-        within = (block.centred - means.index_select(1, classes.labels)).square_().sum(2)
+        averages = classes.averages.expand(len(block), -1, -1)
+        few = 4 * len(classes.counts) <= block.n  # what takes little of the time stays exact
+        means = torch.bmm(averages, block.centred) if few else product(averages, block.centred)
+        rest = block.centred - means.index_select(1, classes.labels)
+        if few and is_slow_in_float64(block.device):
+            self._add_scatter(rest, torch.cat([classes.counts.sqrt()[:, None] * means, between], 1))
+        else:
+            self._add_scatter(block.centred, between if before else between[:, :0])
+        within = rest.square_().sum(2)
         means += block.mean[:, None]
         self._join_classes(classes.counts, classes.present, means, within @ classes.members.T)
+
+    def _add_scatter(self, rows: Tensor, few: Tensor) -> None:
+        """Add the products of many rows, which may be float32 products, and of a few rows, which are not."""
+        if not is_slow_in_float64(rows.device):
+            joint = torch.cat([rows, few], 1) if few.shape[1] else rows
+            self.scatter.baddbmm_(joint.mT, joint)
+            return
+        self.scatter.add_(product(rows.mT, rows)).baddbmm_(few.mT, few)
 
     def join(self, before: int, other: Sums, others: int) -> None:
         """Add what `others` samples left elsewhere."""

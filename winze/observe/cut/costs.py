@@ -129,6 +129,6 @@ def _seconds(net: nn.Module, args: Any, kwargs: Any) -> float:
 
 def now(net: nn.Module) -> float:
     """The time in seconds, once everything that a network's device has been given is done."""
-    if any(p.is_cuda for p in net.parameters()):
+    if torch.cuda.is_initialized() and any(p.is_cuda for p in net.parameters()):
         torch.cuda.synchronize()
     return time.perf_counter()
