@@ -7,7 +7,7 @@ from winze import lab
 from winze.lab import Recipe
 from winze.lab.claims import Runs
 from winze.lab.claims.table import Line, is_stand_in, lines
-from winze.lab.runs.results import load, readings_of
+from winze.lab.runs.results import ByPoint, load, readings_of
 
 ROOT = Path(__file__).parents[1]
 PAPERS = {
@@ -32,10 +32,16 @@ def recipes() -> dict[str, list[Recipe]]:
 
 
 @cache
+def kept_of(recipe_name: str, results: Path) -> ByPoint:
+    """Every kept run of a recipe by scale, point and seed."""
+    return load(lab.recipe(recipe_name), results)
+
+
+@cache
 def runs_of(recipe_name: str, results: Path) -> dict[str, Runs]:
     """The readings of a recipe by scale, in the order of its scales; smoke tests and digits are not shown."""
     recipe = lab.recipe(recipe_name)
-    kept = load(recipe, results)
+    kept = kept_of(recipe_name, results)
     real = [scale for scale in recipe.scales if scale in kept and scale != "smoke" and not is_stand_in(recipe, scale)]
     return {scale: readings_of(kept[scale]) for scale in real}
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from kept_runs import recipes
+from kept_runs import kept_of, recipes
 from table_text import table
 
-from winze.lab.runs.results import load, readings_of
+from winze.lab.runs.results import readings_of
 from winze.readings import Point, Readings
 from winze.readings.wording import percent
 
@@ -22,7 +22,7 @@ def erosion(results: Path) -> str:
     """One row per point: means over seeds of the accuracies, on whatever data the runs had."""
     rows = []
     for recipe in (one for one in recipes().get("erosion", []) if one.name in SHOWN):
-        for scale, kept in load(recipe, results).items():
+        for scale, kept in kept_of(recipe.name, results).items():
             if scale == "smoke":
                 continue
             for point, seeds in readings_of(kept).items():

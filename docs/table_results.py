@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kept_runs import PAPERS, ROOT, largest, lines_of, recipes, runs_of
+from kept_runs import PAPERS, ROOT, kept_of, largest, lines_of, recipes, runs_of
 from table_text import table
 
 from winze.lab import Recipe
@@ -16,7 +16,7 @@ from winze.lab.claims.claim import Quantity, resolved
 from winze.lab.claims.table import Line, counted, failures
 from winze.lab.claims.table import largest as at_largest
 from winze.lab.claims.verdict import NOT_RUN, SUPPORTED, Verdict
-from winze.lab.runs.results import load, stale
+from winze.lab.runs.results import stale
 from winze.readings import Point, Readings, ReadingsError
 from winze.readings.point import shown
 from winze.readings.wording import number
@@ -142,7 +142,7 @@ def _machines(results: Path) -> str:
         (one.device, one.started[:10])
         for several in recipes().values()
         for recipe in several
-        for scale, points in load(recipe, results).items()
+        for scale, points in kept_of(recipe.name, results).items()
         if scale in runs_of(recipe.name, results)
         for seeds in points.values()
         for one in seeds.values()

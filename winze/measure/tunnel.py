@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Shaped
@@ -16,6 +18,7 @@ from winze.place import Place
 Curve = Sequence[float] | Shaped[ndarray, "..."] | Shaped[Tensor, "..."]  # by place, or by run and place
 SLACK = 1e-9  # as floats, 0.98 x 0.46 is above 0.4508
 AT_ONCE = 100  # resamples drawn at a time
+REMEMBERED = 1 << 21  # drawn samples that are kept for the next tunnel: 16 MB
 
 
 @dataclass(frozen=True)
@@ -198,15 +201,30 @@ def _resample(
     seed: int,
 ) -> Iterator[Float64[ndarray, "resample row"]]:
     """The mean over runs drawn with replacement, each over test samples drawn with replacement, some draws at once."""
-    rng, runs = np.random.default_rng(seed), len(whole)
     flat = None if correct is None else correct.reshape(-1, correct.shape[2]).astype(np.float64)
-    for start in range(0, resamples, AT_ONCE):
-        draws = min(AT_ONCE, resamples - start)
-        rows = np.broadcast_to(whole, (draws, *whole.shape))
+    n = None if flat is None else flat.shape[1]
+    small = (n or 1) * resamples <= REMEMBERED
+    for counts, picked in (_remembered if small else _draws)(len(whole), n, resamples, seed):
+        rows = np.broadcast_to(whole, (len(picked), *whole.shape))
         if flat is not None:
-            n = flat.shape[1]
-            chosen = rng.integers(0, n, (draws, n)) + n * np.arange(draws)[:, None]
-            counts = np.bincount(chosen.ravel(), minlength=draws * n).reshape(draws, n)
-            rows = (counts @ flat.T / n).reshape(rows.shape)
-        picked = rng.integers(0, runs, (draws, runs))
+            rows = (counts @ flat.T / flat.shape[1]).reshape(rows.shape)
         yield np.take_along_axis(rows, picked[:, :, None], 1).mean(1)
+
+
+def _draws(
+    runs: int, samples: int | None, resamples: int, seed: int
+) -> Iterator[tuple[Any, Int64[ndarray, "draw run"]]]:
+    """How often each test sample comes in each draw (None without samples), and which runs do, some draws at once."""
+    rng = np.random.default_rng(seed)
+    for start in range(0, resamples, AT_ONCE):
+        draws, counts = min(AT_ONCE, resamples - start), None
+        if samples is not None:
+            chosen = rng.integers(0, samples, (draws, samples)) + samples * np.arange(draws)[:, None]
+            counts = np.bincount(chosen.ravel(), minlength=draws * samples).reshape(draws, samples).astype(np.float64)
+        yield counts, rng.integers(0, runs, (draws, runs))
+
+
+@lru_cache(maxsize=4)
+def _remembered(runs: int, samples: int | None, resamples: int, seed: int) -> list[tuple[Any, Any]]:
+    """The same draws for the next tunnel of as many runs and samples: a page of claims has hundreds of them."""
+    return list(_draws(runs, samples, resamples, seed))

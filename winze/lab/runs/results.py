@@ -157,10 +157,11 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
     """
     found: ByPoint = {}
     kept = _all_kept(recipe, root)
+    alike: dict[str, list[Kept]] = {}  # seeds share their settings, which are compared once
+    for one in kept:
+        alike.setdefault(json.dumps(one.config, sort_keys=True), []).append(one)
     for scale, point, config in _configs(recipe):
-        for one in kept:
-            if not same_settings(one.config, config):
-                continue
+        for one in (one for several in alike.values() if same_settings(several[0].config, config) for one in several):
             seeds = found.setdefault(scale, {}).setdefault(point, {})
             if one.seed in seeds:
                 pair = f"{seeds[one.seed].key} and {one.key}"
