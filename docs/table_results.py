@@ -160,10 +160,12 @@ def _page(paper: str, results: Path) -> Iterator[str]:
     rows = []
     for one in several:
         counts = counted(at_largest(lines_of(one.name, results)))
-        rows.append([f"[`{one.name}`](#{one.name.replace('/', '')})", one.shows, counts])
+        name = f"[`{one.name}`](#{one.name.replace('/', '')})" if runs_of(one.name, results) else f"`{one.name}`"
+        rows.append([name, one.shows, counts])
     yield table(["recipe", "what it shows", "verdicts"], rows)
     for recipe in several:
-        yield from _section(recipe, results)
+        if runs_of(recipe.name, results):
+            yield from _section(recipe, results)
     yield "## Departures from the paper\n"
     yield "".join(f"- {why}\n" for why in _departures(several, results))
 
@@ -190,9 +192,6 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         many = " to ".join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))
         points = f"{len(read)} point{'s' * (len(read) > 1)}"
         yield f"`winze run {recipe.name} --scale {scale}`: {points}, {many} seeds each.\n"
-    if not runs:
-        yield "Not run yet.\n"
-        return
     for kind, title in ((Claim, "claim"), (Question, "question of our own")):
         rows = [row for line in told if isinstance(line.statement, kind) for row in _rows(line)]
         if rows:

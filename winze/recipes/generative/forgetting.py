@@ -25,7 +25,7 @@ recipe = Recipe(
     scales=use.scales(),
     claims=(
         Claim(
-            "generative models keep more than 90 % average accuracy without a mechanism against forgetting",
+            "generative models keep more than 90 % average accuracy with nothing against forgetting",
             "section 3.3.1",
             at_least("average_accuracy", dict.fromkeys(ABOVE_90, 0.9)),
             each=("data", "model"),
