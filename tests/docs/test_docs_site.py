@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scripts import script
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "srcset", "object": "data"}
 
 

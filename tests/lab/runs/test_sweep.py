@@ -18,7 +18,7 @@ from winze.lab.runs.sweep import sweep
 from winze.train import Hardware, HardwareError
 
 CPU = Hardware(accelerator="cpu")
-HERE = Path(__file__).parent
+HERE = Path(__file__).parents[1]
 
 
 def ends(marks):

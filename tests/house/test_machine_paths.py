@@ -8,7 +8,7 @@ import pytest
 
 from winze.lab.runs.results import MACHINE
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OURS = re.compile(r"/(?:home|root|Users|work|mnt|tmp|data|opt|scratch|usr|var)/[\w.-]+")
 TEXTS = [path for folder in ("results", "docs") for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (
     ".json", ".md", ".html", ".csv", ".svg", ".txt")]  # fmt: skip

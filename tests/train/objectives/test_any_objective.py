@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
-LEARNERS = Path(__file__).with_name("learners")
+LEARNERS = Path(__file__).parents[1].joinpath("learners")
 sys.path.insert(0, str(LEARNERS))
 
 from killed import NAMES, learner  # noqa: E402

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 def on_the_cluster(folder):
     """What happened on a cluster of two nodes: one test, since the cluster takes its time to rise."""
-    script = str(Path(__file__).with_name("ray_cluster.py"))
+    script = str(Path(__file__).parents[1].joinpath("ray_cluster.py"))
     done = subprocess.run([sys.executable, script, str(folder)], capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])

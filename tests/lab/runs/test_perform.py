@@ -432,7 +432,7 @@ def test_a_process_of_torchrun_ends_when_torchrun_was_killed():
 
 @pytest.mark.slow
 def test_a_run_killed_for_real_ends_as_if_it_had_not(tmp_path):
-    script = str(Path(__file__).with_name("small_work.py"))
+    script = str(Path(__file__).parents[1].joinpath("small_work.py"))
 
     def started(root):
         process = subprocess.Popen(

@@ -136,7 +136,7 @@ def test_runs_that_died_in_the_middle_of_the_shared_phase_end_as_if_they_had_not
 @pytest.mark.slow
 def test_processes_that_want_one_start_at_once_train_it_once(tmp_path):
     script = str(Path(__file__))
-    folders = [str(Path(__file__).parent), str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    folders = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "OMP_NUM_THREADS": "1"}
     started = [
         subprocess.Popen([sys.executable, script, str(tmp_path), str(lr)], stdout=subprocess.PIPE, env=environment)

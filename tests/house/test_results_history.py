@@ -9,7 +9,7 @@ import pytest
 
 from winze.lab.runs.packing import READ, first_difference
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
 OLD = (1, 2)  # versions of results whose settings were flat; keys.json maps their keys
 FACTS = ("scale", "seed", "device", "versions", "commit", "seconds")

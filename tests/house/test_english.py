@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 ONE = "sample|batch|run|network|layer|place|class|scan|step|seed|device|tool|paper|recipe|measure|epoch|feature|image"
 COUNTED = "mask|line|row|column|dot|coin|curve|number|value|page|file|figure|verb|panel|bar|point"
 WORDS = {

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 from scripts import script
-
-sys.path.append(str(Path(__file__).parent / "lab"))
 from small_recipe import make_recipe
 
 from winze import lab
@@ -16,7 +14,7 @@ from winze.lab.runs.perform import perform
 from winze.lab.runs.results import add
 from winze.lab.runs.store import Runs
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 tables = script("tables")
 pages, kept_runs = sys.modules["table_results"], sys.modules["kept_runs"]
 CLAIMS = (

@@ -90,7 +90,7 @@ HOLD = """
 import sys, time
 from winze.lab.runs.job import Job
 from winze.lab.runs.store import Runs
-sys.path.insert(0, {here!r})
+sys.path[:0] = {here!r}
 from test_store import JOB
 with Runs({root!r}).open(JOB) as run:
     run.tell(status="running")
@@ -102,7 +102,7 @@ with Runs({root!r}).open(JOB) as run:
 @pytest.fixture
 def holder(runs):
     """Another process that has the run open."""
-    code = HOLD.format(here=str(Path(__file__).parent), root=str(runs.root))
+    code = HOLD.format(here=[str(one) for one in Path(__file__).parents[:2]], root=str(runs.root))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "open\n"
         yield process

@@ -12,7 +12,7 @@ from waiting import soon
 from winze.lab.workers.processes import Processes, threads_each
 from winze.lab.workers.workers import Here, LostError
 
-HERE = str(Path(__file__).parent)
+HERE = str(Path(__file__).parents[1])
 pytestmark = pytest.mark.slow
 
 
