@@ -20,7 +20,7 @@ from timing import RESULTS, merge
 
 from winze.networks import build
 from winze.train.objectives.teach import Teach, learner, picks, pools
-from winze.train.unroll import Course, Live, Unrolled, root, step_bytes, unrolled_bytes
+from winze.train.unroll import Course, GraphBytes, Unrolled, root, step_bytes, unrolled_bytes
 
 STEPS = (25, 50, 100, 200)
 TASKS = (2, 2, 2, 2, 2)
@@ -59,7 +59,7 @@ def measured(steps: int, recompute: bool, device: str) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     start = time.perf_counter()
-    with Live() as live:
+    with GraphBytes() as live:
         F.cross_entropy(unrolled.logits(unrolled(state, course, lr, momentum), x), y).backward()
     peak = live.peak
     if device == "cuda":

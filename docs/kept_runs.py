@@ -5,8 +5,8 @@ from pathlib import Path
 
 from winze import lab
 from winze.lab import Recipe
-from winze.lab.claims import Runs
-from winze.lab.claims.table import Line, is_stand_in, lines
+from winze.lab.claims import RunReadings
+from winze.lab.claims.table import ClaimRow, is_stand_in, lines
 from winze.lab.runs.results import ByPoint, load, readings_of
 
 ROOT = Path(__file__).parents[1]
@@ -38,7 +38,7 @@ def kept_of(recipe_name: str, results: Path) -> ByPoint:
 
 
 @cache
-def runs_of(recipe_name: str, results: Path) -> dict[str, Runs]:
+def runs_of(recipe_name: str, results: Path) -> dict[str, RunReadings]:
     """The readings of a recipe by scale, in the order of its scales; smoke tests and digits are not shown."""
     recipe = lab.recipe(recipe_name)
     kept = kept_of(recipe_name, results)
@@ -47,12 +47,12 @@ def runs_of(recipe_name: str, results: Path) -> dict[str, Runs]:
 
 
 @cache
-def lines_of(recipe_name: str, results: Path) -> list[Line]:
+def lines_of(recipe_name: str, results: Path) -> list[ClaimRow]:
     """Every statement of a recipe at every scale that is shown."""
     return lines(lab.recipe(recipe_name), runs_of(recipe_name, results))
 
 
-def largest(recipe_name: str, results: Path) -> tuple[str, Runs]:
+def largest(recipe_name: str, results: Path) -> tuple[str, RunReadings]:
     """The shown scale with most points, and its readings; of equals the one nearest to the paper."""
     shown = runs_of(recipe_name, results)
     scale = max(shown, key=lambda one: (len(shown[one]), list(shown).index(one)), default="")

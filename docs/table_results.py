@@ -11,9 +11,9 @@ from kept_runs import PAPERS, ROOT, kept_of, largest, lines_of, recipes, runs_of
 from table_text import table
 
 from winze.lab import Recipe
-from winze.lab.claims import Claim, Question, Runs
+from winze.lab.claims import Claim, Question, RunReadings
 from winze.lab.claims.claim import Quantity, resolved
-from winze.lab.claims.table import Line, counted, failures
+from winze.lab.claims.table import ClaimRow, counted, failures
 from winze.lab.claims.table import largest as at_largest
 from winze.lab.claims.verdict import NOT_RUN, SUPPORTED, Verdict
 from winze.lab.runs.results import stale
@@ -61,7 +61,7 @@ def headlines(results: Path) -> str:
     return table(head, [row for several in rows.values() for row in several], below)
 
 
-def _headline(recipe: Recipe, line: Line) -> list[str]:
+def _headline(recipe: Recipe, line: ClaimRow) -> list[str]:
     """A claim in short, its verdict, the effects of its cells, the paper's numbers, and what they rest on."""
     cells = [(cell, verdict) for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
     published = [line.statement.published(cell) for cell, _ in cells]
@@ -80,7 +80,7 @@ def _short(text: str) -> str:
     return re.sub(r" \([^)]*\)", "", text).split(": ")[0]
 
 
-def _in_points(recipe: Recipe, line: Line, published: Sequence[str | float]) -> bool:
+def _in_points(recipe: Recipe, line: ClaimRow, published: Sequence[str | float]) -> bool:
     """Whether a claim is about a difference of accuracies, which is written in percentage points."""
     if any(str(one).endswith("points") for one in published) or "points" in line.statement.text:
         return True
@@ -115,7 +115,7 @@ def _brief(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
 
 
-def _trained(recipe: Recipe, line: Line) -> str:
+def _trained(recipe: Recipe, line: ClaimRow) -> str:
     """The networks and the data that a line rests on."""
     if not line.scale:
         return "-"
@@ -211,7 +211,7 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         yield f"{len(old)} runs of former settings are kept in results/ and not counted.\n"
 
 
-def _rows(line: Line) -> Iterator[list[str]]:
+def _rows(line: ClaimRow) -> Iterator[list[str]]:
     said, names = line.statement, line.judged.names
     source = getattr(said, "source", "")
     marks = [f"({source})" if source else "", f"*Post hoc: {said.post_hoc}.*" if said.post_hoc else ""]
@@ -230,7 +230,7 @@ def _rows(line: Line) -> Iterator[list[str]]:
         yield [f"· {name}", verdict.word, str(said.published(cell)), verdict.sentence]
 
 
-def _numbers(recipe: Recipe, scale: str, runs: Runs) -> Iterator[str]:
+def _numbers(recipe: Recipe, scale: str, runs: RunReadings) -> Iterator[str]:
     """A line per point: the quantities that statements read, as means with standard deviations over sound seeds."""
     asked = [one.check.quantity for one in (*recipe.claims, *recipe.questions) if one.check.quantity is not None]
     named: dict[str, Quantity] = {}

@@ -13,7 +13,7 @@ from winze import cli, observe
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, demo, main
 from winze.cli.compare import named
 from winze.cli.demo import last
-from winze.cli.errors import printable_lines
+from winze.cli.exit_codes import printable_lines
 from winze.cli.folder import claimed
 from winze.networks import MLP
 from winze.readings import Readings
@@ -37,14 +37,14 @@ def blank_page(scans, path):
 @pytest.fixture(autouse=True)
 def quick_reports(request, monkeypatch):
     if request.node.get_closest_marker("slow") is None:
-        monkeypatch.setattr("winze.report.scan.page.write", blank_page)
+        monkeypatch.setattr("winze.report.scan.scan_page.write", blank_page)
 
 
 @pytest.fixture(scope="session")
 def scanned(tmp_path_factory):
     """A folder that `winze scan` wrote, to be read only."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winze.report.scan.page.write", blank_page)
+        patch.setattr("winze.report.scan.scan_page.write", blank_page)
         return scan_into(tmp_path_factory.mktemp("scanned") / "out")
 
 
@@ -489,7 +489,7 @@ def test_the_demo_shows_its_point_for_other_seeds(elsewhere, monkeypatch, seed):
     measures = ("probe", "rank")
     plainly = lambda *args, embed, costs, **options: read(*args, measures=measures, **options)  # noqa: E731
     monkeypatch.setattr(observe, "scan", plainly)
-    shown = demo.Demo(elsewhere / "demo", seed, 15)
+    shown = demo.DemoVerb(elsewhere / "demo", seed, 15)
     with demo._one_thread():
         check_demo({part.name: shown._scanned(part) for part in demo._parts()})
 

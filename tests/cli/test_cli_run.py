@@ -11,7 +11,7 @@ from waiting import soon
 
 import winze
 from winze.cli import BAD_INPUT, DONE, INTERRUPTED, main
-from winze.cli.errors import FAULT
+from winze.cli.exit_codes import FAULT
 from winze.lab import Axis, Claim, Recipe, Scale, holds
 from winze.lab.runs.store import Runs
 from winze.readings import Readings

@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 
 import winze
 from winze.cli import main
-from winze.cli.errors import BAD_INPUT, DONE
+from winze.cli.exit_codes import BAD_INPUT, DONE
 from winze.networks import build
 from winze.readings import Readings
 
@@ -27,7 +27,7 @@ FILE += "    torch.manual_seed(1)\n    return build('winze/mlp3x16', classes, in
 def quickly(monkeypatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("winze.observe.cut.costs.ENOUGH", 0.02)
-    monkeypatch.setattr("winze.report.scan.page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
+    monkeypatch.setattr("winze.report.scan.scan_page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def made(tmp_path_factory) -> Path:
         torch.manual_seed(seed)
         save_file(build(NET, 5, **OPTIONS).state_dict(), home / f"{name}.safetensors")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("winze.report.scan.page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
+        patch.setattr("winze.report.scan.scan_page.write", lambda scans, path, *rest: Path(path).write_text("a page"))
         weights = ("--weights", str(home / "scanned.safetensors"))
         options = ("--limit", "100", "--no-costs", "--device", "cpu")
         assert main(["scan", NET, "--data", "digits[0-4]", "--out", str(home / "out"), *weights, *options]) == DONE

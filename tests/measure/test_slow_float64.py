@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from winze import measure
-from winze.measure import CKA, Block, Moments
+from winze.measure import CKA, CentredBatch, Moments
 from winze.measure import features as room
 from winze.measure.streaming import gram, sums
 
@@ -90,7 +90,7 @@ def test_ridge_probes_are_those_of_scikit_learn(offset: float) -> None:
     wanted = Reference(alpha=penalty * len(x)).fit(scaled, torch.eye(5)[Y].double().numpy())
     scores = torch.from_numpy(wanted.predict(scaled))
     torch.testing.assert_close(probe.scores(x), scores, rtol=0, atol=2e-5)
-    answers = measure.answers_at_once([probe], Block(x[None]))[0]
+    answers = measure.answers_at_once([probe], CentredBatch(x[None]))[0]
     assert (answers == scores.argmax(1)).double().mean() > 0.998
 
 

@@ -14,18 +14,18 @@ from typing import Annotated, Any, Protocol, Union, runtime_checkable
 
 import tyro
 
-from winze.cli.compare import Compare
-from winze.cli.data import Data
-from winze.cli.demo import Demo
-from winze.cli.errors import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable, said
-from winze.cli.junctions import Junctions
-from winze.cli.listing import List
-from winze.cli.play import Play
-from winze.cli.report import Report
-from winze.cli.run import Run
-from winze.cli.runs import Runs
-from winze.cli.scan import Scan
-from winze.cli.truncate import Truncate
+from winze.cli.compare import CompareVerb
+from winze.cli.data import DataVerb
+from winze.cli.demo import DemoVerb
+from winze.cli.exit_codes import BAD_INPUT, DONE, INTERRUPTED, FailedError, is_bad_input, printable, said
+from winze.cli.junctions import JunctionsVerb
+from winze.cli.listing import ListVerb
+from winze.cli.play import PlayVerb
+from winze.cli.report import ReportVerb
+from winze.cli.run import RunVerb
+from winze.cli.runs import RunsVerb
+from winze.cli.scan import ScanVerb
+from winze.cli.truncate import TruncateVerb
 from winze.hints import did_you_mean
 from winze.interrupt import import_is_over
 
@@ -40,17 +40,17 @@ class Verb(Protocol):
 
 
 VERBS: dict[str, type[Verb]] = {
-    "demo": Demo,
-    "scan": Scan,
-    "truncate": Truncate,
-    "compare": Compare,
-    "report": Report,
-    "data": Data,
-    "junctions": Junctions,
-    "list": List,
-    "run": Run,
-    "runs": Runs,
-    "play": Play,
+    "demo": DemoVerb,
+    "scan": ScanVerb,
+    "truncate": TruncateVerb,
+    "compare": CompareVerb,
+    "report": ReportVerb,
+    "data": DataVerb,
+    "junctions": JunctionsVerb,
+    "list": ListVerb,
+    "run": RunVerb,
+    "runs": RunsVerb,
+    "play": PlayVerb,
 }
 
 

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import tyro
 
-from winze.cli.errors import printable_lines
+from winze.cli.exit_codes import printable_lines
 
 
 @dataclass(frozen=True)
-class Compare:
+class CompareVerb:
     """Put two or more scans side by side on one page."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR DIR ...")]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Data:
+class DataVerb:
     """List the known data sets: which are at hand, how large they are, and where."""
 
     root: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Part:
+class DemoNetwork:
     """One network of the demo and how it is trained."""
 
     name: str
@@ -27,7 +27,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Demo:
+class DemoVerb:
     """Train three small networks on sums of two digits, scan them, and compare them on one page (about a minute).
 
     An image shows two digits, and its class is the last digit of their sum: a task that needs several layers. The
@@ -60,7 +60,7 @@ class Demo:
             f"accuracy {100 * accuracies['decayed']:.1f} % instead of {100 * accuracies['plain']:.1f} %.\n{page}\n"
         )
 
-    def _scanned(self, part: Part) -> winze.observe.Scan:
+    def _scanned(self, part: DemoNetwork) -> winze.observe.Scan:
         """Train one network, scan it, store both, and print the findings."""
         import torch
 
@@ -107,16 +107,16 @@ DATA, OTHER = "digit_sums[0-4]", "digit_sums[5-9]"
 LAST = ("numerical_rank", "accuracy")
 
 
-def _parts() -> list[Part]:
+def _parts() -> list[DemoNetwork]:
     from winze.shape import DecayedIdentity
     from winze.train import SGD, AdamW, Epochs, Training
 
     steep = Training(Epochs(30), 128, SGD(0.05, momentum=0.9, weight_decay=5e-4))
     even = Training(Epochs(15), 128, AdamW(3e-3))
     return [
-        Part("mlp", "winze/mlp8x32", steep),
-        Part("plain", "winze/resmlp8x64", even),
-        Part("decayed", "winze/resmlp8x64", even, rule=DecayedIdentity(alpha_min=0.4)),
+        DemoNetwork("mlp", "winze/mlp8x32", steep),
+        DemoNetwork("plain", "winze/resmlp8x64", even),
+        DemoNetwork("decayed", "winze/resmlp8x64", even, rule=DecayedIdentity(alpha_min=0.4)),
     ]
 
 
@@ -125,7 +125,7 @@ def _hidden(net: torch.nn.Module) -> list[str]:
     return [f"layers.{i}" for i, _ in enumerate(net.get_submodule("layers").children())]
 
 
-def _about(part: Part, dataset: winze.data.Dataset, preprocess: winze.data.Preprocess) -> dict[str, Any]:
+def _about(part: DemoNetwork, dataset: winze.data.Dataset, preprocess: winze.data.Preprocess) -> dict[str, Any]:
     return {
         "network": part.spec if part.rule is None else f"{part.spec}, {part.rule}",
         "preprocess": preprocess.to_dict(),

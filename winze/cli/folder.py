@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from winze.atomic import check_target, sha256
-from winze.cli.errors import is_bad_input
+from winze.cli.exit_codes import is_bad_input
 from winze.readings import MANIFEST, ReadingsError
 
 if TYPE_CHECKING:

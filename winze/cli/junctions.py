@@ -10,7 +10,7 @@ import tyro
 
 
 @dataclass(frozen=True)
-class Junctions:
+class JunctionsVerb:
     """Print the junctions of a network: where a shortcut meets its branch, and where `winze.rewire` puts its rules."""
 
     net: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NET")]

@@ -15,11 +15,11 @@ from winze.readings.point import Point, shown
 
 if TYPE_CHECKING:
     from winze.lab import Recipe
-    from winze.lab.claims import Runs
+    from winze.lab.claims import RunReadings
 
 
 @dataclass(frozen=True)
-class List:
+class ListVerb:
     """List the recipes: system, paper, what each shows, its axes and scales, and how many claims have which verdict.
 
     `winze list RECIPE` lists one with its points and every claim; a file of your own, my_recipe.py, works too.
@@ -44,7 +44,7 @@ class List:
         from winze.lab.claims.table import counted, nearest
         from winze.lab.runs.results import ResultsError, finished, load, readings_of
 
-        kept: dict[str, Runs] = {}
+        kept: dict[str, RunReadings] = {}
         damage = ""
         try:
             kept = {scale: readings_of(runs) for scale, runs in load(recipe, self.results).items()}
@@ -69,7 +69,7 @@ class List:
         if self.recipe is not None:
             yield from self._details(recipe, kept)
 
-    def _details(self, recipe: Recipe, kept: Mapping[str, Runs]) -> Iterator[str]:
+    def _details(self, recipe: Recipe, kept: Mapping[str, RunReadings]) -> Iterator[str]:
         """Points, departures, claims with their cells, and failed runs."""
         from winze.lab.claims.table import failures, lines
 
@@ -94,7 +94,7 @@ def _points(points: Sequence[Point]) -> list[str]:
     return list(map(str, points))
 
 
-def _runs(by_scale: Mapping[str, Runs]) -> str:
+def _runs(by_scale: Mapping[str, RunReadings]) -> str:
     return ", ".join(
         f"{_count(sum(map(len, runs.values())), 'run')} at scale {scale}" for scale, runs in by_scale.items()
     )

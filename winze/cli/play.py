@@ -12,7 +12,7 @@ import tyro
 
 
 @dataclass(frozen=True)
-class Play:
+class PlayVerb:
     """Watch networks learn in the browser; with folders, walk through stored scans or runs layer by layer."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR ...")] = ()

@@ -9,11 +9,11 @@ from typing import Annotated
 
 import tyro
 
-from winze.cli.errors import printable_lines
+from winze.cli.exit_codes import printable_lines
 
 
 @dataclass(frozen=True)
-class Report:
+class ReportVerb:
     """Write the report of a scan again from its stored readings; no network is needed."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]

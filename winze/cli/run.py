@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from winze.cli.errors import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
+from winze.cli.exit_codes import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
 
 if TYPE_CHECKING:
     from winze.lab import Outcome, Recipe
 
 
 @dataclass(frozen=True)
-class Run:
+class RunVerb:
     """Run a recipe: every point on its axes with every seed. Finished runs are skipped, killed ones resume.
 
     Then the claims are judged by all runs of this recipe and scale in the folder, and a report is written. With --set
@@ -60,7 +60,7 @@ class Run:
 
     def run(self) -> None:
         from winze.lab.recipe import recipe
-        from winze.lab.runs.sweep import Where, sweep
+        from winze.lab.runs.sweep import Backend, sweep
         from winze.train import Hardware
 
         chosen = recipe(self.recipe)
@@ -72,7 +72,7 @@ class Run:
         )
         if self.out.exists() and not self.out.is_dir():
             raise NotADirectoryError(f"{self.out} is a file, not a folder of runs")
-        where: Where = "ray" if self.on else ("processes" if self.jobs > 1 else "here")
+        where: Backend = "ray" if self.on else ("processes" if self.jobs > 1 else "here")
         try:
             outcomes = sweep(jobs, self.out, jobs_at_once=self.jobs, on=where, hardware=hardware)
         except KeyboardInterrupt:
@@ -87,7 +87,7 @@ class Run:
 
     def _tell(self, recipe: Recipe, refuse: Callable[[str], None]) -> None:
         """Judge the claims and write the report; `refuse` collects damaged runs, which do not count."""
-        from winze.lab.claims.table import Line, counted, failures, is_stand_in
+        from winze.lab.claims.table import ClaimRow, counted, failures, is_stand_in
         from winze.lab.page import write_report
         from winze.lab.runs.results import finished
 
@@ -100,7 +100,7 @@ class Run:
             lines += [f"  {cell}" for cell in one.told]
         lines += [f"failed to learn, not counted: {why}" for why in failures(recipe, runs)]
         if not is_stand_in(recipe, self.scale):
-            lines.append(counted([Line(self.scale, one) for one in judged]))
+            lines.append(counted([ClaimRow(self.scale, one) for one in judged]))
         sys.stdout.write("".join(f"{line}\n" for line in [*filter(None, lines), page]))
 
     def _command(self) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from winze.cli.data import table
-from winze.cli.errors import BAD_INPUT, FailedError, printable
+from winze.cli.exit_codes import BAD_INPUT, FailedError, printable
 from winze.readings.point import shown
 
 if TYPE_CHECKING:
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from winze.lab.runs.store import Runs as Store
 
 What = Literal["list", "compare", "clean", "keep"]
-State = Literal["done", "failed", "running", "unfinished", "unreadable"]
+RunState = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
 
 @dataclass(frozen=True)
-class Runs:
+class RunsVerb:
     """List runs, compare two, remove failed and unfinished ones, or keep their readings.
 
     `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs
@@ -43,7 +43,7 @@ class Runs:
     """only those of this recipe; a glob such as 'tunnel/*'"""
     at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=VALUE")] = ()
     """only those at this value of an axis, such as alpha=0.6; may be repeated"""
-    status: State | None = None
+    status: RunState | None = None
     """only those in this state; `unfinished` was killed or interrupted, and `winze run` resumes it"""
     yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """clean: really remove"""

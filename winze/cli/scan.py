@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from winze.cli.errors import printable, printable_lines
+from winze.cli.exit_codes import printable, printable_lines
 from winze.cli.network import Normalise
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Scan:
+class ScanVerb:
     """Read what a network represents at every depth: probes, ranks, similarity, where its tunnel starts."""
 
     net: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NET")]

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from winze.cli.errors import printable_lines
+from winze.cli.exit_codes import printable_lines
 
 if TYPE_CHECKING:
     from winze.data import Batches
 
 
 @dataclass(frozen=True)
-class Truncate:
+class TruncateVerb:
     """Cut a scanned network after a place, put the probe on top, and report what that costs and saves."""
 
     folder: Annotated[Path, tyro.conf.Positional, tyro.conf.arg(metavar="DIR")]

@@ -4,8 +4,8 @@ from winze.data.augment import Augment, Augmentation, ColourJitter, Flip, Noise,
 from winze.data.available import Listing, available
 from winze.data.batches import Batches
 from winze.data.class_names import SYNTAX
+from winze.data.data_error import CorruptDataError, DataError, MissingDataError, UnknownDataError
 from winze.data.dataset import Dataset
-from winze.data.errors import CorruptDataError, DataError, MissingDataError, UnknownDataError
 from winze.data.image_tensors import channel_statistics
 from winze.data.load import load
 from winze.data.plane import plane

@@ -18,11 +18,11 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 from winze.data.image_tensors import grey, unit
 
 Uniform = Float[Tensor, "n draw"]
-Labels = Int64[Tensor, " n"]
+BatchLabels = Int64[Tensor, " n"]
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,15 @@ class Augmentation:
         """How many uniform numbers one sample of this shape (channel, height, width) wants."""
         raise NotImplementedError
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         """The changed batch; `u` has the right shape."""
         raise NotImplementedError
 
-    def __call__(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def __call__(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         """The changed batch, of the same shape."""
         name, wanted = type(self).__name__, (len(images), self.draws(tuple(images.shape[1:])))
         if images.ndim != 4:
@@ -59,7 +63,9 @@ class Augment(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return sum(step.draws(shape) for step in self.steps)
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         counts = [step.draws(tuple(images.shape[1:])) for step in self.steps]
         for step, columns in zip(self.steps, u.split(counts, 1), strict=True):
             images = step(images, columns, labels, rows)
@@ -83,7 +89,9 @@ class PadCrop(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return 2
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         n, c, *sides = images.shape
         if self.mode == "reflect" and self.pad >= min(sides):
             raise DataError(f"PadCrop: {self.pad} pixels cannot be mirrored from images of {sides[0]} x {sides[1]}")
@@ -109,7 +117,9 @@ class Flip(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return 1
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         return torch.where(u.view(-1, 1, 1, 1) < self.probability, images.flip(3), images)
 
 
@@ -134,7 +144,9 @@ class RandomResizedCrop(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return 2 * TRIES + 2
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         tall, wide = images.shape[2:]
         top, left, height, width = self.boxes(u, tall, wide).unbind(1)
         down = 2 * _stretched(top, height, tall) / tall - 1
@@ -190,7 +202,9 @@ class ColourJitter(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return 3
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         x = unit(images)
         ranges = [(max(0.0, 1 - a), 1 + a) for a in (self.brightness, self.contrast, self.saturation)]
         factors = [low + (high - low) * u[:, i].to(x.dtype) for i, (low, high) in enumerate(ranges)]
@@ -216,7 +230,9 @@ class Noise(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return math.prod(shape)
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         x = unit(images)
         centred = (2 * u.float() - 1).clamp(2**-24 - 1, 1 - 2**-24)  # both ends lie at infinity, and 0 is drawn
         return x + (self.std * math.sqrt(2) * torch.erfinv(centred)).view_as(x).to(x.dtype)

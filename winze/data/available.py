@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 from winze.data.select import choose
 from winze.data.sources.catalog import CATALOG, Known, reader
 from winze.data.sources.search import find, looked, roots

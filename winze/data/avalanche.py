@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 
 
 def is_benchmark(given: Any) -> bool:

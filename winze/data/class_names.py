@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 from winze.hints import did_you_mean
 
 Wanted = str | Sequence[int | str] | None

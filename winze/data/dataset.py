@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 
 Fit = Literal["resize", "pad"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from torch import Tensor
 
 from winze.data.class_names import SYNTAX, Wanted, split_name
+from winze.data.data_error import DataError, MissingDataError, UnknownDataError
 from winze.data.dataset import Dataset
-from winze.data.errors import DataError, MissingDataError, UnknownDataError
 from winze.data.image_tensors import Fit, fitted, resize_square
 from winze.data.select import choose
 from winze.data.sources.catalog import ALIASES, CATALOG, Known, reader

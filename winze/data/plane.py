@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float32, Int64
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 from winze.data.select import SEED
 from winze.data.synthetic import spiral
 
 Drawn = tuple[np.ndarray, np.ndarray]
-Generator = np.random.Generator
+NumpyGenerator = np.random.Generator
 
 
 def plane(
@@ -44,34 +44,34 @@ def plane(
     return torch.from_numpy(moved.astype(np.float32)), torch.from_numpy(labels.astype(np.int64))
 
 
-def _circles(points: int, classes: int, rng: Generator) -> Drawn:
+def _circles(points: int, classes: int, rng: NumpyGenerator) -> Drawn:
     labels = np.arange(points) % 2
     radius = np.where(labels == 0, 0.8, 0.35) + rng.uniform(-0.1, 0.1, points)
     angle = rng.uniform(0, 2 * pi, points)
     return np.stack([radius * np.cos(angle), radius * np.sin(angle)], 1), labels
 
 
-def _xor(points: int, classes: int, rng: Generator) -> Drawn:
+def _xor(points: int, classes: int, rng: NumpyGenerator) -> Drawn:
     corner = np.arange(points) % 4
     signs = np.stack([1 - 2 * (corner // 2), 1 - 2 * (corner % 2)], 1)
     return signs * rng.uniform(0.06, 0.95, (points, 2)), np.where(signs.prod(1) > 0, 0, 1)
 
 
-def _gaussians(points: int, classes: int, rng: Generator) -> Drawn:
+def _gaussians(points: int, classes: int, rng: NumpyGenerator) -> Drawn:
     labels = np.arange(points) % classes
     angle = 2 * pi * labels / classes + pi / 4
     centres = 0.55 * np.stack([np.cos(angle), np.sin(angle)], 1)
     return centres + 0.12 * rng.standard_normal((points, 2)), labels
 
 
-def _moons(points: int, classes: int, rng: Generator) -> Drawn:
+def _moons(points: int, classes: int, rng: NumpyGenerator) -> Drawn:
     labels = np.arange(points) % 2
     angle = rng.uniform(0, pi, points)
     upper = np.stack([np.cos(angle) - 0.5, np.sin(angle) - 0.25], 1)
     return 0.6 * np.where(labels[:, None] == 0, upper, -upper), labels
 
 
-DRAW: dict[str, Callable[[int, int, Generator], Drawn]] = {
+DRAW: dict[str, Callable[[int, int, NumpyGenerator], Drawn]] = {
     "circles": _circles,
     "xor": _xor,
     "gaussians": _gaussians,

@@ -11,8 +11,8 @@ from jaxtyping import Float32, Shaped
 from torch import Tensor
 
 from winze.data.constants import constant
+from winze.data.data_error import DataError
 from winze.data.dataset import Dataset
-from winze.data.errors import DataError
 from winze.data.image_tensors import Fit, channel_statistics, fitted, grey_bytes, to_channels, unit
 
 

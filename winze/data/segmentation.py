@@ -9,7 +9,7 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import DataError, MissingDataError, reading
+from winze.data.data_error import DataError, MissingDataError, reading
 from winze.data.sources.image_folder import SUFFIXES
 from winze.data.sources.search import roots
 

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from winze.data.class_names import Wanted, resolve
-from winze.data.errors import DataError
-from winze.data.sources.source import Labels, Part, Rows, Source
+from winze.data.data_error import DataError
+from winze.data.sources.source import Part, RowNumbers, Source, SplitLabels
 
 SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class Selection:
     """A set with both parts, ready to be read: classes numbered from 0, every class in both parts."""
 
     name: str
@@ -25,7 +25,7 @@ class Chosen:
     notes: tuple[str, ...]
 
 
-def choose(source: Source, wanted: Wanted = None, limit: int | None = None) -> Chosen:
+def choose(source: Source, wanted: Wanted = None, limit: int | None = None) -> Selection:
     """Both parts with only the wanted classes, and at most `limit` samples a part.
 
     Classes that train and test do not share are left out; a missing part is half of the other one, class by class.
@@ -49,7 +49,7 @@ def choose(source: Source, wanted: Wanted = None, limit: int | None = None) -> C
         if (len(train), len(test)) != full:
             notes.append(f"limit {limit}: {len(train)} of {full[0]} train, {len(test)} of {full[1]} test, seed {SEED}")
     names = tuple(source.classes[number] for number in common)
-    return Chosen(source.name, names, train, test, source.found, tuple(notes))
+    return Selection(source.name, names, train, test, source.found, tuple(notes))
 
 
 def _both(source: Source) -> tuple[Part, Part]:
@@ -76,14 +76,14 @@ def _common(source: Source, kept: list[int], train: Part, test: Part, explicit: 
     return common
 
 
-def halves(labels: Labels) -> tuple[Rows, Rows]:
+def halves(labels: SplitLabels) -> tuple[RowNumbers, RowNumbers]:
     """Split half and half by class; of an odd count the first half gets one more."""
     rank, count = _ranks(labels)
     first = 2 * rank < count[labels]
     return np.flatnonzero(first), np.flatnonzero(~first)
 
 
-def spread(labels: Labels, limit: int, what: str) -> Rows:
+def spread(labels: SplitLabels, limit: int, what: str) -> RowNumbers:
     """At most `limit` rows in file order, each class in proportion and none left out.
 
     Sample r of the n_c samples of its class (in an order drawn from the seed) stands at r / n_c; the first rows win.
@@ -96,12 +96,12 @@ def spread(labels: Labels, limit: int, what: str) -> Rows:
     return np.sort(order[:limit])
 
 
-def of_each(labels: Labels, count: int) -> Rows:
+def of_each(labels: SplitLabels, count: int) -> RowNumbers:
     """At most `count` rows of every class, in file order; a smaller count takes some of what a larger one does."""
     return np.flatnonzero(_ranks(labels)[0] < count)
 
 
-def _ranks(labels: Labels) -> tuple[Rows, Rows]:
+def _ranks(labels: SplitLabels) -> tuple[RowNumbers, RowNumbers]:
     """The place of every sample in a random order of its class, and the size of each class."""
     draw = np.random.default_rng(SEED).random(len(labels))
     order = np.lexsort((draw, labels))

@@ -12,9 +12,9 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from winze.data.augment import Augmentation, Labels, Uniform, whole_numbers
+from winze.data.augment import Augmentation, BatchLabels, Uniform, whole_numbers
 from winze.data.constants import constant
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 
 PALETTE = (
     (1.0, 0.0, 0.0),
@@ -76,7 +76,9 @@ class Squares(Augmentation):
     def draws(self, shape: tuple[int, ...]) -> int:
         return 1
 
-    def apply(self, images: Tensor, u: Uniform, labels: Labels | None = None, rows: Labels | None = None) -> Tensor:
+    def apply(
+        self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
+    ) -> Tensor:
         if self.kind == "correlated" and labels is None:
             raise DataError("Squares: a square that tells the class needs labels=")
         if self.ratio < 1 and rows is None:
@@ -92,7 +94,7 @@ class Squares(Augmentation):
         colours = self._colours(images).index_select(0, told)[:, :, None, None]
         return torch.where(self._squares(images, told) & painted.view(-1, 1, 1, 1), colours, images)
 
-    def carries(self, rows: Labels) -> Bool[Tensor, " n"]:
+    def carries(self, rows: BatchLabels) -> Bool[Tensor, " n"]:
         """Which samples of the data belong to the share that carries the pattern.
 
         A hash of 32 bits spreads their rows evenly, and needs nothing but the row.
@@ -136,7 +138,7 @@ class Squares(Augmentation):
         return (255 * colours).round().byte() if images.dtype == torch.uint8 else colours.to(images.dtype)
 
 
-def with_squares(images: Tensor, labels: Labels, squares: Squares) -> Tensor:
+def with_squares(images: Tensor, labels: BatchLabels, squares: Squares) -> Tensor:
     """Images with their squares painted once and for all, to test on; random ones are drawn from the seed.
 
     >>> with_squares(torch.zeros(2, 3, 4, 4), torch.tensor([0, 1]), Squares(size=2))[:, :, 0, 0].tolist()

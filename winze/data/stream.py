@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from winze.data.errors import DataError, MissingDataError
+from winze.data.data_error import DataError, MissingDataError
 from winze.data.sources.image_folder import TEST, TRAIN, VALIDATION, split_folders
 
 IMAGENET = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from winze.data.avalanche import is_benchmark, pairs_of
+from winze.data.data_error import DataError
 from winze.data.dataset import Dataset
-from winze.data.errors import DataError
 from winze.data.image_tensors import channel_statistics
 from winze.data.load import load
 from winze.data.preprocess import Preprocess

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from winze.data.class_names import Wanted, resolve
+from winze.data.data_error import DataError
 from winze.data.dataset import Dataset
-from winze.data.errors import DataError
 from winze.data.select import of_each
 from winze.data.sources.source import held
 

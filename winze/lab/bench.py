@@ -26,7 +26,7 @@ from winze.train.hardware import device_of
 from winze.train.seeds import mix, seed_all
 
 PHASES, PHASE, SHARED = "phases", "phase.json", ".shared"
-Rows = list[dict[str, Any]]
+MetricRows = list[dict[str, Any]]
 
 
 class Bench:
@@ -176,7 +176,7 @@ class Bench:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_atomically(path, json.dumps(told).encode())
 
-    def _report(self, running: Mapping[str, Rows]) -> None:
+    def _report(self, running: Mapping[str, MetricRows]) -> None:
         """Write the metrics of finished phases, and of the one at work as far as its newest checkpoint."""
         rows = {name: list(history.metrics) for name, history in self.phases.items()} | dict(running)
         lines = [json.dumps({"phase": name, **row}) for name, metrics in rows.items() for row in metrics]
@@ -186,7 +186,7 @@ class Bench:
 class _Reported(Checkpoints):
     """Checkpoints that pass on the metrics they hold, once they are safe."""
 
-    def __init__(self, folder: Path, report: Callable[[Rows], None]) -> None:
+    def __init__(self, folder: Path, report: Callable[[MetricRows], None]) -> None:
         super().__init__(folder)
         self._report = report
 

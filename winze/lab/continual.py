@@ -18,7 +18,7 @@ from torch import Tensor
 from winze.data import Task, split_classes
 from winze.lab.bench import Bench
 from winze.lab.claims.claim import Quantity
-from winze.lab.layers import WITHOUT, Weights, countings, crossed, layer_of_each, weights_of
+from winze.lab.layers import WITHOUT, NamedTensors, countings, crossed, layer_of_each, weights_of
 from winze.lab.study import Prepared, Study, learn, prepare
 from winze.measure import task_accuracy as lost
 from winze.networks import give_heads
@@ -50,7 +50,7 @@ class TaskSequence:
     prepared: Prepared
     tasks: list[Task]
     tests: dict[str, HeadedBatches]
-    after: list[Weights] = field(default_factory=list)
+    after: list[NamedTensors] = field(default_factory=list)
     histories: list[History] = field(default_factory=list)
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))
     start: Array = field(default_factory=lambda: np.zeros(0))
@@ -77,7 +77,7 @@ class TaskSequence:
         weights, hidden = crossed(self.after[front - 1], self.after[back - 1], self.layers, upto), len(self.names)
         return {name: value if self.layers[name] <= hidden else self.after[-1][name] for name, value in weights.items()}
 
-    def accuracy(self, weights: Weights, task: int) -> float:
+    def accuracy(self, weights: NamedTensors, task: int) -> float:
         """The accuracy of the network with these weights on the test set of a task, through that task's head."""
         self.prepared.net.load_state_dict(dict(weights))
         return evaluate(self.prepared.net, self.tests[f"task {task}"])

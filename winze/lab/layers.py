@@ -10,7 +10,7 @@ from torch.nn.modules.conv import _ConvNd
 from winze.shape import Junction
 
 WITHOUT, WITH = "without projections", "with projections"
-Weights = Mapping[str, Tensor]
+NamedTensors = Mapping[str, Tensor]
 
 
 def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
@@ -76,7 +76,7 @@ def layer_of_each(net: nn.Module) -> dict[str, int]:
     return {name: found[name] for name in net.state_dict()}
 
 
-def crossed(front: Weights, back: Weights, layers: Mapping[str, int], upto: int) -> dict[str, Tensor]:
+def crossed(front: NamedTensors, back: NamedTensors, layers: Mapping[str, int], upto: int) -> dict[str, Tensor]:
     """The weights of `front` in layers 1 to `upto` and those of `back` in all others.
 
         M(x) = front^{1:x} + back^{x+1:n},   M(0) = back,   M(n) = front

@@ -9,9 +9,9 @@ from html import escape
 from pathlib import Path
 
 from winze.atomic import write_atomically
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, resolved
+from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, resolved
 from winze.lab.claims.quantities import QUANTITIES
-from winze.lab.claims.table import Line, counted, failures, is_stand_in
+from winze.lab.claims.table import ClaimRow, counted, failures, is_stand_in
 from winze.lab.claims.verdict import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.recipe import Recipe
 from winze.readings import Readings, ReadingsError
@@ -32,7 +32,7 @@ HOW = (
 MARKS = {SUPPORTED: "✓", CONTRADICTED: "✗", MIXED: "±", INCONCLUSIVE: "?", NOT_RUN: "–"}
 
 
-def write_report(recipe: Recipe, scale: str, runs: Runs, file: str | os.PathLike[str]) -> Path:
+def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.PathLike[str]) -> Path:
     """Write the page of one scale from its readings by point and seed; its figures lie beside it as SVG and PNG."""
     judged = recipe.verdicts(scale, runs)
     seeds = [len(one) for one in runs.values() if one]
@@ -49,7 +49,9 @@ def write_report(recipe: Recipe, scale: str, runs: Runs, file: str | os.PathLike
         _conventions(runs),
     ]
     subtitle = f"{escape(recipe.shows)}<br>{paper}; {escape(recipe.system)}, scale {escape(scale)}: {escape(many)}"
-    counts = "on digits, in no tally" if is_stand_in(recipe, scale) else counted([Line(scale, one) for one in judged])
+    counts = (
+        "on digits, in no tally" if is_stand_in(recipe, scale) else counted([ClaimRow(scale, one) for one in judged])
+    )
     return write_static(file, f"{recipe.name}: {counts}", subtitle, [part for part in parts if part is not None])
 
 
@@ -75,7 +77,7 @@ def _rows(judged: Judged) -> list[list[str]]:
     return [[*head, "", f"{len(under)} cells", "", *tail], *under]
 
 
-def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
+def _figures(recipe: Recipe, runs: RunReadings, file: Path) -> list[Section]:
     there = {point: [one for _, one in sorted(seeds.items())] for point, seeds in runs.items() if seeds}
     drawings = {one.title: one for one in (profiles(), *recipe.figures)}
     made = []
@@ -95,7 +97,7 @@ def _figures(recipe: Recipe, runs: Runs, file: Path) -> list[Section]:
     return made
 
 
-def _numbers(recipe: Recipe, runs: Runs) -> Section | None:
+def _numbers(recipe: Recipe, runs: RunReadings) -> Section | None:
     seeds = sorted({seed for one in runs.values() for seed in one})
     asked = [one.check.quantity for one in (*recipe.claims, *recipe.questions) if one.check.quantity is not None]
     numbers: dict[str, Quantity] = {**QUANTITIES, **recipe.quantities}
@@ -124,7 +126,7 @@ def _listed(key: str, title: str, lines: Sequence[str]) -> Section | None:
     return section(key, title, f"<ul>{items}</ul>") if lines else None
 
 
-def _conventions(runs: Runs) -> Section | None:
+def _conventions(runs: RunReadings) -> Section | None:
     first = {str(point): seeds[min(seeds)] for point, seeds in runs.items() if seeds}
     if not first:
         return None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from winze.hints import did_you_mean
 from winze.lab.axes import Axis, AxisError, PointGrid, Scale
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, Runs, Several, Statement, judge, resolved
+from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, Several, Statement, judge, resolved
 from winze.lab.config import FieldError, check_types, replaced
 from winze.lab.runs.job import Job, plain
 from winze.lab.study import learn_and_read
@@ -149,14 +149,14 @@ class Recipe:
         """The same recipe with some settings of the study replaced at every point, as `winze run --set` does it."""
         return replace(self, changed={**self.changed, **settings}, claims=(), questions=()) if settings else self
 
-    def verdicts(self, scale: str, runs: Runs) -> list[Judged]:
+    def verdicts(self, scale: str, runs: RunReadings) -> list[Judged]:
         """Every claim, then every question, that a scale can judge, with what the readings say about it."""
         grid, sound = self.grid(scale), self.sound(runs)
         asked = [one for one in (*self.claims, *self.questions) if one.scales is None or scale in one.scales]
         judged = (judge(one, grid, sound, self.quantities) for one in asked)
         return [one for one in judged if one.cells]
 
-    def sound(self, runs: Runs) -> dict[Point, dict[int, Readings]]:
+    def sound(self, runs: RunReadings) -> dict[Point, dict[int, Readings]]:
         """The runs that learned their data."""
         return {
             point: {seed: one for seed, one in seeds.items() if not self.failed(one)} for point, seeds in runs.items()

@@ -28,7 +28,7 @@ from winze.train.seeds import mix
 Fed = tuple[Tensor, Tensor] | Batches
 MOST = 2 << 30  # bytes of preprocessed images held at once; beyond, they are made batch by batch
 AT_ONCE = 4 << 30, 16 << 30  # bytes that a scan may hold, on a CPU and on a GPU
-Pool = Literal["mean", "flatten", "token"] | int
+PoolName = Literal["mean", "flatten", "token"] | int
 EPOCH = Epochs(1)
 
 
@@ -78,7 +78,7 @@ class Reading:
     places: Literal["blocks", "layers"] = "layers"
     measures: tuple[str, ...] = ("probe", "rank")
     probe: Literal["ridge", "adam"] = "ridge"
-    pool: Pool = "mean"
+    pool: PoolName = "mean"
     max_features: int = 8000
     ood: tuple[str, ...] = ()
     ood_limit: int | None = None
@@ -99,7 +99,7 @@ class Watching:
     places: Literal["blocks", "layers", "last"] = "layers"
     samples: int = 4000
     probe_samples: int | None = None
-    pool: Pool = "mean"
+    pool: PoolName = "mean"
     max_features: int = 8000
     names: Mapping[str, str] = field(default_factory=dict)
     weights_every: Epochs | Steps | None = None

@@ -37,7 +37,7 @@ from winze.measure.reuse import feature_reuse, non_monotonicity
 from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
 from winze.measure.similar_nodes import ALIKE, DIFFERENT, AlikeNodes, alike_nodes, recurring_maps
 from winze.measure.softmax import aligned_norm, column_softmax, singular_gap, singular_gap_bound
-from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.block import CentredBatch, Classes
 from winze.measure.streaming.class_means import ClassMeans
 from winze.measure.streaming.gram import hsic1
 from winze.measure.streaming.moments import Moments
@@ -57,7 +57,7 @@ __all__ = [
     "PENALTIES",
     "Alignment",
     "AlikeNodes",
-    "Block",
+    "CentredBatch",
     "ClassMeans",
     "ClassVariance",
     "Classes",

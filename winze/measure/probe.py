@@ -20,7 +20,7 @@ from winze.measure.features import (
     is_slow_in_float64,
     product,
 )
-from winze.measure.streaming.block import Block
+from winze.measure.streaming.block import CentredBatch
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Probe:
 
 
 @detached
-def answers_at_once(probes: Sequence[Probe], block: Block) -> Int64[Tensor, "place sample"]:
+def answers_at_once(probes: Sequence[Probe], block: CentredBatch) -> Int64[Tensor, "place sample"]:
     """Give the classes that the probes of a block's places choose."""
     weights, biases = ([getattr(probe, part) for probe in probes] for part in ("weight", "bias"))
     weight = weights[0][None] if len(probes) == 1 else torch.stack(weights)

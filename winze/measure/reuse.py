@@ -9,11 +9,11 @@ from torch import Tensor
 from winze.measure.features import detached
 from winze.measure.value import Value, missing
 
-Distances = Float[Tensor, "place place"]
+PlaceDistances = Float[Tensor, "place place"]
 
 
 @detached
-def feature_reuse(distances: Distances, gap: int = 2) -> Value:
+def feature_reuse(distances: PlaceDistances, gap: int = 2) -> Value:
     """Give how often a place is closer to one at least `gap` places before it than to all those between.
 
         R = 1/(L − gap) Σ_{j ≥ gap} [ argmin_{k < j} D_kj ≤ j − gap ]
@@ -36,7 +36,7 @@ def feature_reuse(distances: Distances, gap: int = 2) -> Value:
 
 
 @detached
-def non_monotonicity(distances: Distances) -> Value:
+def non_monotonicity(distances: PlaceDistances) -> Value:
     """Give how much of the change in distance, walking away from a place, is towards it again.
 
         Σ max(0, −Δ) / Σ |Δ|,   Δ = D_{i,k+1} − D_ik for k = i + 1, i + 2, ... and the same towards earlier places
@@ -55,7 +55,7 @@ def non_monotonicity(distances: Distances) -> Value:
     return Value(float((-changes).clamp(min=0).sum() / moved))
 
 
-def _checked(distances: Distances, least: int) -> tuple[Tensor, str]:
+def _checked(distances: PlaceDistances, least: int) -> tuple[Tensor, str]:
     """The distances in float64, and why nothing can be said of them."""
     if len(distances) < least:
         raise ValueError(f"want at least {least} places, got {len(distances)}")

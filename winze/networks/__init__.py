@@ -1,13 +1,13 @@
 """Networks: our own, those of timm and torchvision by name, and weights from files."""
 
 from winze.networks.build import SYNTAX, build, describe, options_for
-from winze.networks.errors import NetworkError
 from winze.networks.fingerprint import difference, fingerprint
 from winze.networks.heads import Heads, give_heads
 from winze.networks.models.mlp import MLP, ResidualMLP
 from winze.networks.models.resnet import ResNet
 from winze.networks.models.spiral_mlp import SpiralMLP
 from winze.networks.models.vgg import VGG
+from winze.networks.network_error import NetworkError
 from winze.networks.own_weights import OwnWeights, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.stored import build_stored

@@ -13,7 +13,6 @@ from torch import nn
 
 from winze import shape
 from winze.hints import did_you_mean
-from winze.networks.errors import NetworkError, one_line
 from winze.networks.from_file import build_from_file
 from winze.networks.models import autoencoder, generator, mae, uvit
 from winze.networks.models.mlp import MLP, ResidualMLP
@@ -21,6 +20,7 @@ from winze.networks.models.resnet import ResNet
 from winze.networks.models.spiral_mlp import SpiralMLP
 from winze.networks.models.vgg import VGG
 from winze.networks.models.vit import vit
+from winze.networks.network_error import NetworkError, one_line
 from winze.networks.own_weights import fill, trained
 from winze.shape import Rule, rewire
 

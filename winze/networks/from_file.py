@@ -16,7 +16,7 @@ from typing import Any
 from torch import nn
 
 from winze.hints import did_you_mean
-from winze.networks.errors import NetworkError, one_line
+from winze.networks.network_error import NetworkError, one_line
 
 MADE_FROM_FILE = "winze_file_"
 """How the names of modules begin that were imported from a file by its path."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 from winze.networks.published import head_of
 
 

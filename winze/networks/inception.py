@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError, one_line
+from winze.networks.network_error import NetworkError, one_line
 
 FOLDERS = "WINZE_WEIGHTS"
 FIDELITY = ("weights-inception-2015-12-05-6726825d.pth", "pt_inception-2015-12-05-6726825d.pth")

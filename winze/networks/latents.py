@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError, one_line
 from winze.networks.inception import MissingWeightsError
+from winze.networks.network_error import NetworkError, one_line
 
 FACTOR = 0.18215  # by which Stable Diffusion scales latents to a variance of about 1
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from torch import nn
 
-from winze.networks.errors import NetworkError
+from winze.networks.network_error import NetworkError
 from winze.networks.weights import load_weights
 
 FOLDER = Path(__file__).with_name("files")

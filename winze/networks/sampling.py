@@ -13,7 +13,7 @@ from winze.networks.models.uvit import kept_signal
 
 METHODS = ("sde", "ddim", "dpm2", "dpm3")
 LAST = 1e-3  # the time at which sampling ends
-Noise = Callable[[Tensor, float], Tensor]
+NoisePredictor = Callable[[Tensor, float], Tensor]
 """Predicted noise in images at a time."""
 
 
@@ -56,7 +56,7 @@ def draw(
     return torch.cat(parts)
 
 
-def _predictor(net: nn.Module, labels: Tensor | None, guidance: float) -> Noise:
+def _predictor(net: nn.Module, labels: Tensor | None, guidance: float) -> NoisePredictor:
     def predicted(x: Tensor, t: float) -> Tensor:
         times = torch.full((len(x),), t, device=x.device)
         if labels is None:
@@ -68,7 +68,7 @@ def _predictor(net: nn.Module, labels: Tensor | None, guidance: float) -> Noise:
     return predicted
 
 
-def _by_sde(noise: Noise, x: Tensor, steps: int, method: str, beta: tuple[float, float], seed: int) -> Tensor:
+def _by_sde(noise: NoisePredictor, x: Tensor, steps: int, method: str, beta: tuple[float, float], seed: int) -> Tensor:
     """x_s = x_t + [-β x / 2 - β score] (s - t) + √(β (t - s)) z, without z at the last step."""
     generator = torch.Generator(x.device).manual_seed(seed)
     times = torch.linspace(1.0, LAST, steps + 1).tolist()
@@ -81,7 +81,7 @@ def _by_sde(noise: Noise, x: Tensor, steps: int, method: str, beta: tuple[float,
     return x
 
 
-def _by_ode(noise: Noise, x: Tensor, steps: int, method: str, beta: tuple[float, float], seed: int) -> Tensor:
+def _by_ode(noise: NoisePredictor, x: Tensor, steps: int, method: str, beta: tuple[float, float], seed: int) -> Tensor:
     """Steps uniform in λ = log(√ᾱ / √(1 - ᾱ)); an order that does not divide the steps ends with a smaller one."""
     order = {"ddim": 1, "dpm2": 2, "dpm3": 3}[method]
     orders = [order] * (steps // order) + ([steps % order] if steps % order else [])
@@ -91,18 +91,18 @@ def _by_ode(noise: Noise, x: Tensor, steps: int, method: str, beta: tuple[float,
     return x
 
 
-def _first(noise: Noise, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
+def _first(noise: NoisePredictor, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
     t = _time(begin, beta)
     return _moved(x, noise(x, t), begin, end)
 
 
-def _second(noise: Noise, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
+def _second(noise: NoisePredictor, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
     middle = (begin + end) / 2
     between = _moved(x, noise(x, _time(begin, beta)), begin, middle)
     return _moved(x, noise(between, _time(middle, beta)), begin, end)
 
 
-def _third(noise: Noise, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
+def _third(noise: NoisePredictor, x: Tensor, begin: float, end: float, beta: tuple[float, float]) -> Tensor:
     """DPM-Solver-3 with r_1 = 1/3, r_2 = 2/3."""
     h, one, two = end - begin, 1 / 3, 2 / 3
     at = [begin + one * h, begin + two * h]

@@ -12,7 +12,7 @@ from torch import nn
 
 from winze.modes import rng_unchanged
 from winze.networks.build import OWN, build
-from winze.networks.errors import NetworkError
+from winze.networks.network_error import NetworkError
 
 NAME = re.compile(r"((?:timm|torchvision|winze)/)?([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)")
 WORD = re.compile(r"[A-Za-z0-9_]{1,40}")

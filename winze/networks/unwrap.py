@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from winze.networks.errors import NetworkError
+from winze.networks.network_error import NetworkError
 
 INSIDE = {
     "DataParallel": "module",

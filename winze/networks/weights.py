@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError, one_line
+from winze.networks.network_error import NetworkError, one_line
 from winze.networks.trained_rules import is_rules, warn_of_rules
 from winze.networks.unwrap import unwrapped
 

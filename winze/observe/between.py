@@ -10,13 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from winze.measure import CKA, Block
+from winze.measure import CKA, CentredBatch
 from winze.modes import unchanged
 from winze.networks import unwrapped
 from winze.observe.passes.feed import Batch, Feed
-from winze.observe.passes.inputs import Data, generators
+from winze.observe.passes.inputs import AnyData, generators
 from winze.observe.passes.reader import Reader
-from winze.observe.places.find_places import Where
+from winze.observe.places.find_places import PlaceNames
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import Pool, check_pool
 from winze.place import Place
@@ -41,11 +41,11 @@ class Between:
 def cka_between(
     net: nn.Module,
     other: nn.Module,
-    data: Data,
+    data: AnyData,
     *,
-    other_data: Data = None,
-    places: Where = None,
-    other_places: Where = None,
+    other_data: AnyData = None,
+    places: PlaceNames = None,
+    other_places: PlaceNames = None,
     pool: Pool = "mean",
     batch: int = 256,
     progress: bool | None = None,
@@ -89,7 +89,7 @@ def cka_of(reader: Reader, other: Reader, batches: Iterable[tuple[Batch, Batch]]
     cka = CKA(count, len(other.spots), name=name)
     shift = 0
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         cka.block(shift + first, block)
 
     for pair in batches:
@@ -100,7 +100,7 @@ def cka_of(reader: Reader, other: Reader, batches: Iterable[tuple[Batch, Batch]]
     return cka
 
 
-def _reader(net: nn.Module, feed: Feed, places: Where, pool: Pool) -> Reader:
+def _reader(net: nn.Module, feed: Feed, places: PlaceNames, pool: Pool) -> Reader:
     assert feed.device is not None
     spots, turned = spots_and_order(net, feed.example(), feed.device, pool, places)
     check_pool(pool, {spot.place.name: spot.shape for spot in spots})

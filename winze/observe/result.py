@@ -120,7 +120,7 @@ class Scan:
 
 def compare(scans: dict[str, Scan], path: str | Path) -> Path:
     """Write one report of several scans side by side."""
-    from winze.report.scan.page import write
+    from winze.report.scan.scan_page import write
 
     target = Path(path)
     if target.is_dir():

@@ -22,12 +22,12 @@ from winze.observe.cut.costs import SAMPLES
 from winze.observe.cut.every_cut import measure_cuts
 from winze.observe.passes.feed import Feed, pair
 from winze.observe.passes.gathered import KEPT, Store
-from winze.observe.passes.inputs import Data, generators, measure_names, stored
+from winze.observe.passes.inputs import AnyData, generators, measure_names, stored
 from winze.observe.passes.probes import class_centres, fitted, ridge_moments, trained_probes
 from winze.observe.passes.reader import Reader
 from winze.observe.passes.shards import Crew, in_shards
 from winze.observe.passes.test_pass import read_test
-from winze.observe.places.find_places import Spots, Where, find_spots
+from winze.observe.places.find_places import PlaceNames, Spots, find_spots
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan
@@ -43,10 +43,10 @@ About = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]] | None
 @torch.no_grad()
 def scan(
     net: nn.Module,
-    train: Data,
-    test: Data = None,
-    ood: Mapping[str, Data] | None = None,
-    places: Where = None,
+    train: AnyData,
+    test: AnyData = None,
+    ood: Mapping[str, AnyData] | None = None,
+    places: PlaceNames = None,
     measures: str | Sequence[str] | None = None,
     probe: str = "ridge",
     pool: Pool = "mean",
@@ -160,7 +160,7 @@ def scan(
         return result
 
 
-def add_costs(net: nn.Module, scan: Scan, test: Data, progress: bool | None = None) -> None:
+def add_costs(net: nn.Module, scan: Scan, test: AnyData, progress: bool | None = None) -> None:
     """Measure what cutting a network after each place of its scan would cost and save, on the first test samples."""
     net = unwrapped(net)
     device = next((p.device for p in net.parameters()), torch.device("cpu"))
@@ -272,7 +272,7 @@ def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch
             net.to(home)
 
 
-def _checked(measures: str | Sequence[str] | None, probe: str, train: Data) -> set[str]:
+def _checked(measures: str | Sequence[str] | None, probe: str, train: AnyData) -> set[str]:
     known = measures_for()
     wanted = measure_names(known if measures is None else measures, known)
     if probe not in PROBES:
@@ -299,7 +299,7 @@ def _unread(spots: Spots) -> list[str]:
     return [f"could not be read, so blocks in there are no places: {shown} (name modules with places= to read them)"]
 
 
-def _both(name: str, given: Data, net: nn.Module, batch: int) -> tuple[Data, Data]:
+def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyData, AnyData]:
     """The train and test data of an OOD set."""
     if isinstance(given, str | os.PathLike):
         disk = stored(given, None, net, batch)
@@ -310,7 +310,7 @@ def _both(name: str, given: Data, net: nn.Module, batch: int) -> tuple[Data, Dat
 
 
 def _feeds(
-    train: Data, test: Data, name: str, batch: int, device: torch.device, net: nn.Module
+    train: AnyData, test: AnyData, name: str, batch: int, device: torch.device, net: nn.Module
 ) -> tuple[Feed | None, Feed, int]:
     if train is not None:
         return pair(train, test, name, batch, device, net)

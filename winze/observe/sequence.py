@@ -15,7 +15,7 @@ from torch import nn
 from winze.measure import task_accuracy as lost
 from winze.networks import head_of
 from winze.observe.between import cka_between
-from winze.observe.places.find_places import Where, find_spots
+from winze.observe.places.find_places import PlaceNames, find_spots
 from winze.observe.scan import scan
 from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
@@ -131,7 +131,7 @@ class DepthProfiles:
     """
 
     data: Mapping[str, tuple[Any, Any]]
-    places: Where = None
+    places: PlaceNames = None
     measures: tuple[str, ...] = ("probe", "rank")
     probe: str = "ridge"
     pool: Any = "mean"

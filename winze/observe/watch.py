@@ -21,11 +21,11 @@ from winze.networks import unwrapped
 from winze.observe.between import cka_of, twice
 from winze.observe.passes.feed import Feed, pair
 from winze.observe.passes.gathered import KEPT, Store
-from winze.observe.passes.inputs import Data, generators, measure_names
+from winze.observe.passes.inputs import AnyData, generators, measure_names
 from winze.observe.passes.probes import fitted, ridge_moments
 from winze.observe.passes.reader import Reader
 from winze.observe.passes.test_pass import read_test
-from winze.observe.places.find_places import Where
+from winze.observe.places.find_places import PlaceNames
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import Pool, check_pool
 from winze.readings import Readings, Row
@@ -49,10 +49,10 @@ class Watch:
     def __init__(
         self,
         net: nn.Module,
-        test: Data,
+        test: AnyData,
         every: int | None = None,
-        train: Data = None,
-        places: Where = None,
+        train: AnyData = None,
+        places: PlaceNames = None,
         measures: str | Sequence[str] = ("rank", "norm"),
         pool: Pool = "mean",
         reference: nn.Module | None = None,
@@ -89,9 +89,9 @@ class Watch:
 
     def _begin(
         self,
-        train: Data,
-        test: Data,
-        places: Where,
+        train: AnyData,
+        test: AnyData,
+        places: PlaceNames,
         pool: Pool,
         reference: nn.Module | None,
         batch: int,

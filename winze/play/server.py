@@ -27,7 +27,7 @@ ASSETS = ("index.html", "play.css", "icon.svg")
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
 PING = 20.0  # seconds after which a page that does not answer counts as gone
 
-Stored = dict[str, Any] | None
+StoredScan = dict[str, Any] | None
 """What the scan viewer shows; None: the page trains"""
 
 
@@ -39,7 +39,7 @@ def assets() -> dict[str, bytes]:
     }
 
 
-def app(guard: Guard, sessions: Sessions, stored: Stored = None) -> Starlette:
+def app(guard: Guard, sessions: Sessions, stored: StoredScan = None) -> Starlette:
     """The application of one server."""
     kept = assets()
 
@@ -161,7 +161,7 @@ def serve(
     port: int = 0,
     token: str | None = None,
     users: int = USERS,
-    stored: Stored = None,
+    stored: StoredScan = None,
     ready: Callable[[str], None] | None = None,
 ) -> None:
     """Serve until interrupted; `ready` is given the address once the server can be reached.

@@ -17,7 +17,7 @@ from winze.train import Classify, Steps, Training
 from winze.train.objectives.base import losses
 from winze.train.optimizers import make_optimizer
 from winze.train.seeds import mix, seed_quickly
-from winze.train.sources import Pair, source_of
+from winze.train.sources import InputsAndLabels, source_of
 from winze.train.training import objective_of
 
 TEST = 1024  # points of the test set
@@ -56,7 +56,7 @@ def network_of(setup: Setup, arm: Arm) -> SpiralMLP:
     return net
 
 
-class Learner:
+class PlayNetwork:
     """A network with its objective, its optimizer and what steers its rule."""
 
     def __init__(self, setup: Setup, arm: Arm, rows: int) -> None:
@@ -91,9 +91,9 @@ class Trainer:
         self.train, self.test = points_of(setup)
         self.source: Any = source_of(self.train, training_of(setup.arms[0], setup.batch), None, setup.seed, CPU)
         rows = min(setup.batch, len(self.train[0]))
-        self.learners = [Learner(setup, arm, rows) for arm in setup.arms]
+        self.learners = [PlayNetwork(setup, arm, rows) for arm in setup.arms]
         self.steps = 0
-        self._batches: Iterator[Pair] = iter(())
+        self._batches: Iterator[InputsAndLabels] = iter(())
 
     def step(self) -> list[float]:
         """Take one step with each network; the losses before it."""

@@ -4,7 +4,7 @@ from winze.readings.conventions import Conventions
 from winze.readings.disk import ARRAYS, MANIFEST, ROWS, Array
 from winze.readings.point import Label, Point
 from winze.readings.readings import Readings
-from winze.readings.rows import COLUMNS, ReadingsError, Row, Spot
+from winze.readings.rows import COLUMNS, HasPlace, ReadingsError, Row
 
 __all__ = [
     "ARRAYS",
@@ -13,10 +13,10 @@ __all__ = [
     "ROWS",
     "Array",
     "Conventions",
+    "HasPlace",
     "Label",
     "Point",
     "Readings",
     "ReadingsError",
     "Row",
-    "Spot",
 ]

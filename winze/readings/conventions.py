@@ -10,22 +10,22 @@ from typing import Any
 
 from winze.readings.rows import ReadingsError
 
-Check = Callable[[Any], bool]
+IsValid = Callable[[Any], bool]
 
 
-def _is(*kinds: type) -> Check:
+def _is(*kinds: type) -> IsValid:
     return lambda value: type(value) in kinds
 
 
-def _all(check: Check) -> Check:
+def _all(check: IsValid) -> IsValid:
     return lambda value: isinstance(value, list) and all(map(check, value))
 
 
-def _each(check: Check) -> Check:
+def _each(check: IsValid) -> IsValid:
     return lambda value: isinstance(value, dict) and all(map(check, value.values()))
 
 
-def _has(**checks: Check) -> Check:
+def _has(**checks: IsValid) -> IsValid:
     return lambda value: isinstance(value, dict) and all(check(value.get(name)) for name, check in checks.items())
 
 
@@ -38,7 +38,7 @@ def _distinct(value: Any) -> bool:
 
 
 _text, _words = _is(str), _all(_is(str))
-CHECKS: dict[str, Check] = {
+CHECKS: dict[str, IsValid] = {
     "network": _text,
     "fingerprint": _each(_text),
     "data": _text,

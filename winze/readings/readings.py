@@ -13,7 +13,7 @@ from winze.hints import nearest
 from winze.readings import disk as files
 from winze.readings.conventions import Conventions
 from winze.readings.disk import Array
-from winze.readings.rows import COLUMNS, NAN, REAL, WHOLE, ReadingsError, Row, Spot
+from winze.readings.rows import COLUMNS, NAN, REAL, WHOLE, HasPlace, ReadingsError, Row
 
 if TYPE_CHECKING:
     import pandas
@@ -47,7 +47,7 @@ class Readings:
         measure: str,
         value: SupportsFloat,
         *,
-        place: Spot | str = "",
+        place: HasPlace | str = "",
         index: SupportsIndex | None = None,
         total: SupportsIndex | None = None,
         data: str = "",

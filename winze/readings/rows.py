@@ -18,7 +18,7 @@ class ReadingsError(ValueError):
 
 
 @runtime_checkable
-class Spot(Protocol):
+class HasPlace(Protocol):
     """Anything that says where in a network it is, such as a `Place`."""
 
     @property

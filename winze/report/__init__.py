@@ -10,7 +10,7 @@ from winze.report.scan.figure_files import (
     save_all,
     spectra,
 )
-from winze.report.scan.page import write
+from winze.report.scan.scan_page import write
 from winze.report.scan.summary import comparison, summary
 
 __all__ = [

@@ -26,7 +26,7 @@ class ShapeError(ValueError):
 
 
 @dataclass(frozen=True)
-class Part:
+class StreamRows:
     """Some samples of a branch's stream, taken out."""
 
     rows: Rows
@@ -67,7 +67,7 @@ class Branch:
         self._side_count, self._apart, self._first = sides, apart, first
         self._called = False
 
-    def __call__(self, rows: Tensor | Part | None = None, frozen: bool | Tensor = False) -> Tensor:
+    def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         inputs = self._inputs if rows is None else self._select(rows)
         if not self._called and frozen is False:
             result = self._run(*inputs)
@@ -192,21 +192,21 @@ class Branch:
         rows = keep if scale == 1 else keep.repeat_interleave(scale)
         return rows.to(like.dtype).view(*(1,) * self.axis, -1, *(1,) * (like.ndim - 1 - self.axis))
 
-    def part(self, stream: Tensor, *rows: Rows) -> tuple[Tensor, list[Part]]:
+    def part(self, stream: Tensor, *rows: Rows) -> tuple[Tensor, list[StreamRows]]:
         """Sets of samples to run, and the stream to add what they give to; `stream` is what the shortcut gave."""
         own = self._inputs[0]
         stream, *taken = fork(own, *rows) if stream is own else (stream, *(take(own, one) for one in rows))
-        return stream, [Part(one, x) for one, x in zip(rows, taken, strict=True)]
+        return stream, [StreamRows(one, x) for one, x in zip(rows, taken, strict=True)]
 
-    def onto_rows(self, stream: Tensor, *parts: tuple[Tensor, Part], factor: float = 1.0) -> Tensor:
+    def onto_rows(self, stream: Tensor, *parts: tuple[Tensor, StreamRows], factor: float = 1.0) -> Tensor:
         """`stream + factor f(x)` at the samples of each part, from the values that the branch gave for them."""
         for value, _ in parts:
             _check_shapes(stream.shape[1:], value.shape[1:])
         return add(stream, *((value, part.rows) for value, part in parts), factor=factor)
 
-    def _select(self, rows: Tensor | Part) -> list[Any]:
+    def _select(self, rows: Tensor | StreamRows) -> list[Any]:
         pairs = list(zip(self._inputs, self._scales, strict=True))
-        if isinstance(rows, Part):
+        if isinstance(rows, StreamRows):
             return [rows.stream, *(take(x, rows.rows) if scale else x for x, scale in pairs[1:])]
         if rows.numel() == 0:
             raise ValueError("a branch is never run on no rows at all: leave the call out")
@@ -240,7 +240,7 @@ class Computed(Branch):
         )
         self.value, self.axis = value, axis
 
-    def __call__(self, rows: Tensor | Part | None = None, frozen: bool | Tensor = False) -> Tensor:
+    def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         if rows is not None or frozen is not False:
             raise RuntimeError(
                 "a rule that runs its branch on some rows or with frozen weights has to say so: "

@@ -12,7 +12,7 @@ from winze.place import Place
 from winze.shape.capture.example import Example, accepted
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream
-from winze.shape.capture.search import Found, Identity, Search, agree, entangled, search
+from winze.shape.capture.sum_search import Found, Identity, Search, agree, entangled, search
 from winze.shape.junction import Junction, describe
 
 

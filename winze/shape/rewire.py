@@ -21,7 +21,7 @@ from winze.shape.capture.definition import CaptureError, Position, codes_in
 from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program
 from winze.shape.capture.samples import find_mixing, find_samples, unreached
-from winze.shape.capture.search import Found
+from winze.shape.capture.sum_search import Found
 from winze.shape.capture.survey import survey
 from winze.shape.capture.survey import where as told_where
 from winze.shape.find import Discovery, branch_modules, discover
@@ -31,7 +31,7 @@ from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.rules.standard import Standard
 
 Where = str | Callable[[Place], bool]
-Chosen = dict[Junction, tuple[Rule, Place]]
+Assigned = dict[Junction, tuple[Rule, Place]]
 
 
 def rewire(
@@ -55,7 +55,7 @@ def rewire(
     found = discover(net, example)
     _check_read(net, found, where)
     picked = _pick(found, where)
-    chosen: Chosen = {
+    chosen: Assigned = {
         junction: (rule, Place(i, len(picked), junction.place.name))
         if isinstance(rule, Rule)
         else (_called(rule, junction.place), junction.place)
@@ -81,7 +81,7 @@ def rewire(
     return net
 
 
-def _install(found: Discovery, chosen: Chosen) -> None:
+def _install(found: Discovery, chosen: Assigned) -> None:
     """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
     _wire(found, chosen)
     _check_reached(found, chosen)
@@ -96,7 +96,7 @@ def _install(found: Discovery, chosen: Chosen) -> None:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
 
 
-def _check_reached(found: Discovery, chosen: Chosen) -> None:
+def _check_reached(found: Discovery, chosen: Assigned) -> None:
     """Raise where a sum goes on without its rule, for the network does not look its function up on the module."""
     ran = {site.identity for site in found.evaluating.sums if not site.reason}
     ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
@@ -115,7 +115,7 @@ def _masks_samples(rule: Rule) -> bool:
     return rule.drops and getattr(rule, "mask", "sample") == "sample"
 
 
-def _wire(found: Discovery, chosen: Chosen) -> None:
+def _wire(found: Discovery, chosen: Assigned) -> None:
     """Give every module with a chosen sum functions in which its sums are joins; none where all rules are plain."""
     owners: dict[nn.Module, dict[Any, list[tuple[Junction, Found]]]] = {}
     written = [*found.sites.items(), *found.also.items()]
@@ -157,7 +157,7 @@ def _owner(site: Found) -> nn.Module:
     return site.anchored.owner
 
 
-def _programs(found: Discovery, chosen: Chosen) -> list[Program]:
+def _programs(found: Discovery, chosen: Assigned) -> list[Program]:
     """Programs for the modules with a rule that needs one and can have one."""
     holders: dict[nn.Module, list[ForeignJunction]] = {}
     for junction, site in found.sites.items():

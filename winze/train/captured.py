@@ -13,7 +13,7 @@ from torch import Tensor
 
 from winze.modes import rng_unchanged, unchanged
 from winze.train.objectives.base import losses
-from winze.train.sources import Source
+from winze.train.sources import BatchSource
 from winze.train.update import Engine, Update, name_of
 
 WARM = 3  # plain steps before a capture, in which libraries choose their kernels
@@ -27,7 +27,7 @@ class PlainStep:
     """Gather, augment, learn; all losses of the step in one tensor."""
 
     update: Update
-    source: Source
+    source: BatchSource
     engine: Engine
     names: tuple[str, ...] = ()
     """of the losses: `loss`, then `loss.part` of each part"""
@@ -120,7 +120,7 @@ class CapturedStep:
 
     def _capture(self) -> CudaGraph:
         """Warm up, put everything back as it was, and capture one step without taking it."""
-        start, pool = _Held(self.plain.update), next((graph.pool for graph in self._graphs.values()), None)
+        start, pool = _Snapshot(self.plain.update), next((graph.pool for graph in self._graphs.values()), None)
         with _quiet(), unchanged(*self.plain.update.modules.values()):
             try:
                 CudaGraph.warm(self._step)
@@ -133,7 +133,7 @@ class CapturedStep:
 
         Kernels that add in any order scatter: the plain step is taken twice from the same start to know by how much.
         """
-        start = _Held(self.plain.update)
+        start = _Snapshot(self.plain.update)
         with _quiet():
             with unchanged(*self.plain.update.modules.values()):
                 again = self._outcome(self._step())
@@ -152,7 +152,7 @@ class CapturedStep:
         return {**found, "loss": total, **{name: one.clone() for name, one in tensors_of(self.plain.update).items()}}
 
     def _check(
-        self, start: _Held, again: dict[str, Tensor], captured: dict[str, Tensor], plain: dict[str, Tensor]
+        self, start: _Snapshot, again: dict[str, Tensor], captured: dict[str, Tensor], plain: dict[str, Tensor]
     ) -> None:
         of_loss = {name: name not in start.named for name in plain}
         scatter = {
@@ -174,7 +174,7 @@ class CapturedStep:
                 )
 
 
-class _Held:
+class _Snapshot:
     """Parameters, buffers and the optimizers' state, to be put back into the same memory."""
 
     def __init__(self, update: Update) -> None:

@@ -25,7 +25,7 @@ from winze.train.fit import History, fit
 from winze.train.followers import named
 from winze.train.objectives.base import Loss, Objective
 from winze.train.objectives.classify import class_labels, classes_of
-from winze.train.sources import OnDevice, Pair
+from winze.train.sources import InputsAndLabels, OnDevice
 from winze.train.training import Classify, Goal, Lars, Training, objective_of
 
 
@@ -250,12 +250,12 @@ class _Batches:
         self.each = [OnDevice(here, training, None, seed, device) for seed in seeds]
         self.steps = self.each[0].steps
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         orders = torch.stack([torch.cat([rows for rows, _ in one.epoch(number)]) for one in self.each], 1)
         for rows in orders.split(self.each[0].sizes)[start:]:
             yield rows, rows[:0]
 
-    def make(self, rows: Tensor, empty: Tensor | None) -> Pair:
+    def make(self, rows: Tensor, empty: Tensor | None) -> InputsAndLabels:
         return self.each[0].make(rows.T, empty)
 
     def share(self, rows: Tensor) -> float:

@@ -25,7 +25,7 @@ from winze.train.log import Log
 from winze.train.objectives.base import Objective, judged
 from winze.train.optimizers import EMA, learning_rate, set_rates
 from winze.train.seeds import mix, seed_quickly
-from winze.train.sources import Data, Feed, Loader, OnDevice, Pair, Repeated, in_order, source_of
+from winze.train.sources import FitData, InputsAndLabels, Loader, MakeSource, OnDevice, Repeated, in_order, source_of
 from winze.train.state import State
 from winze.train.training import Goal, Length, Training, objective_of
 from winze.train.update import Descend, Engine, Update, name_of
@@ -57,11 +57,11 @@ class History:
 
 def fit(
     net: nn.Module | Update,
-    data: Data | Feed,
+    data: FitData | MakeSource,
     training: Training,
     *,
     seed: int = 0,
-    tests: Mapping[str, Data] | None = None,
+    tests: Mapping[str, FitData] | None = None,
     preprocess: Preprocess | None = None,
     hardware: Hardware | None = None,
     checkpoints: Checkpoints | None = None,
@@ -91,10 +91,10 @@ class _Run:
     def __init__(
         self,
         net: nn.Module | Update,
-        data: Data | Feed,
+        data: FitData | MakeSource,
         training: Training,
         seed: int,
-        tests: Mapping[str, Data],
+        tests: Mapping[str, FitData],
         preprocess: Preprocess | None,
         hardware: Hardware,
         fabric: Any,
@@ -159,7 +159,7 @@ class _Run:
         for module in self.update.modules.values():
             self.fabric.strategy.precision.convert_module(module).to(engine.device)
 
-    def _example(self) -> Pair:
+    def _example(self) -> InputsAndLabels:
         first, second = next(iter(self.source.epoch(0)))
         return self.source.make(first, second)
 
@@ -237,7 +237,7 @@ class _Run:
     def _is_due(self, step: int, every: Length) -> bool:
         return step % max(1, every.steps(self.per_epoch)) == 0 or step == self.total
 
-    def _batches(self, step: int) -> Iterator[Pair]:
+    def _batches(self, step: int) -> Iterator[InputsAndLabels]:
         """The batches of this step's epoch, from this step on."""
         return iter(self.source.epoch(*divmod(step, self.per_epoch)))
 

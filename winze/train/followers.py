@@ -12,7 +12,7 @@ from winze.observe import Watch
 from winze.shape import Alternation
 from winze.train.optimizers import EMA
 
-Call = Callable[[nn.Module, int], Any]
+AfterCall = Callable[[nn.Module, int], Any]
 
 
 @runtime_checkable
@@ -34,9 +34,9 @@ class Followers:
         self.named: dict[str, Any] = named(given)
         if ema is not None:
             self.named = {"ema": ema} | {name if name != "ema" else "ema 2": one for name, one in self.named.items()}
-        self.steps: list[Call] = []
-        self.epochs: list[Call] = []
-        self.plain: list[Call] = []
+        self.steps: list[AfterCall] = []
+        self.epochs: list[AfterCall] = []
+        self.plain: list[AfterCall] = []
         for name, one in self.named.items():
             if isinstance(one, Alternation | Watch):
                 self.steps.append(partial(_call, one.step))

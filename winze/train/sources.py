@@ -13,7 +13,7 @@ from winze.data import Augment, Preprocess
 from winze.train.seeds import generator, mix, seed_all, seed_quickly
 from winze.train.training import Training
 
-Pair = tuple[Tensor, Tensor | None]
+InputsAndLabels = tuple[Tensor, Tensor | None]
 """inputs and labels; None where there are no labels"""
 
 JUDGED = 1000  # samples per batch of a stored test set
@@ -28,19 +28,19 @@ class Loader(Protocol):
 
 
 @runtime_checkable
-class Source(Protocol):
+class BatchSource(Protocol):
     """The batches of each epoch, as two tensors that `make` turns into inputs and labels inside the step."""
 
     steps: int
     """batches per epoch"""
 
-    def epoch(self, number: int, start: int = 0) -> Iterable[Pair]: ...
-    def make(self, first: Tensor, second: Tensor | None) -> Pair: ...
+    def epoch(self, number: int, start: int = 0) -> Iterable[InputsAndLabels]: ...
+    def make(self, first: Tensor, second: Tensor | None) -> InputsAndLabels: ...
     def share(self, first: Tensor) -> float: ...
 
 
-Data = tuple[Tensor, Tensor] | Tensor | Loader
-Feed = Callable[[torch.device], Source]
+FitData = tuple[Tensor, Tensor] | Tensor | Loader
+MakeSource = Callable[[torch.device], BatchSource]
 """Makes a source of batches on the device where training runs."""
 
 
@@ -84,14 +84,14 @@ class OnDevice:
     def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
         self.labels = prepare(self.labels)
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """Row numbers and random numbers of each batch from number `start`."""
         order = torch.randperm(len(self.images), generator=generator("cpu", self.seed, "order", number))
         for i, piece in islice(enumerate(self._pieces(order.to(self.device))), start, None):
             self._size = len(piece)
             yield self._mine(piece), self._mine(self._table(len(piece), number * self.steps + i))
 
-    def make(self, rows: Tensor, table: Tensor | None) -> Pair:
+    def make(self, rows: Tensor, table: Tensor | None) -> InputsAndLabels:
         """The inputs and labels of one batch; only operations that a CUDA graph can hold."""
         x, y = self.images[rows], None if self.labels is None else self.labels[rows]
         if self.training.augment and table is not None:
@@ -128,14 +128,14 @@ class Repeated:
     An epoch keeps its number of steps (rounded down to a multiple of `times`) and uses fewer batches.
     """
 
-    def __init__(self, source: Source, times: int) -> None:
+    def __init__(self, source: BatchSource, times: int) -> None:
         self.source, self.times = source, times
         self.steps = source.steps - source.steps % times
         self.make, self.share = source.make, source.share
         if not self.steps:
             raise ValueError(f"an epoch of {source.steps} batches is too short to repeat each {times} times")
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """The first batches of the source's epoch, each several times."""
         batches = islice(self.source.epoch(number, start // self.times), self.steps // self.times - start // self.times)
         return islice((pair for pair in batches for _ in range(self.times)), start % self.times, None)
@@ -158,7 +158,7 @@ class FromLoader:
     def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
         self.prepare = prepare
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[Pair]:
+    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """The loader's batches, shuffled as it shuffles that epoch; those before `start` are loaded and dropped."""
         for part in self._parts():
             if isinstance(own := getattr(part, "generator", None), torch.Generator):
@@ -184,7 +184,7 @@ class FromLoader:
         found = (self.loader, getattr(self.loader, "sampler", None), batches, getattr(batches, "sampler", None))
         return list({id(part): part for part in found if part is not None}.values())
 
-    def make(self, x: Tensor, y: Tensor | None) -> Pair:
+    def make(self, x: Tensor, y: Tensor | None) -> InputsAndLabels:
         return x, y
 
     def share(self, x: Tensor) -> float:
@@ -192,14 +192,14 @@ class FromLoader:
 
 
 def source_of(
-    data: Data | Feed,
+    data: FitData | MakeSource,
     training: Training,
     preprocess: Preprocess | None,
     seed: int,
     device: torch.device,
     rank: int = 0,
     world: int = 1,
-) -> Source:
+) -> BatchSource:
     """The batches of any data that `fit` takes."""
     if isinstance(data, Tensor | tuple):
         return OnDevice(data, training, preprocess, seed, device, rank, world)
@@ -211,8 +211,8 @@ def source_of(
 
 
 def in_order(
-    data: Data, preprocess: Preprocess | None, device: torch.device, rank: int = 0, world: int = 1
-) -> Iterator[Pair]:
+    data: FitData, preprocess: Preprocess | None, device: torch.device, rank: int = 0, world: int = 1
+) -> Iterator[InputsAndLabels]:
     """The batches of a test set; of stored samples each process takes its slice."""
     if not isinstance(data, Tensor | tuple):
         for number, batch in enumerate(data, start=1):
@@ -229,7 +229,7 @@ def in_order(
         yield (x if preprocess is None else preprocess(x)), None if labels is None else labels[rows].to(device)
 
 
-def parted(batch: Any, number: int) -> Pair:
+def parted(batch: Any, number: int) -> InputsAndLabels:
     """The inputs and labels of a loader's batch."""
     if isinstance(batch, Tensor):
         return batch, None

@@ -19,7 +19,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
-State = list[Tensor]
+LearnerState = list[Tensor]
 """the weights of a learner, then their velocities"""
 
 
@@ -49,16 +49,16 @@ class Unrolled:
         self.learner, self.segment = learner, segment
         self.names = [name for name, _ in learner.named_parameters()]
 
-    def start(self) -> State:
+    def start(self) -> LearnerState:
         """The learner's weights as they are now, with velocities of 0."""
         weights = [weight.detach().clone().requires_grad_() for weight in self.learner.parameters()]
         return [*weights, *(torch.zeros_like(weight) for weight in weights)]
 
-    def logits(self, state: State, x: Tensor) -> Float[Tensor, "sample class"]:
+    def logits(self, state: LearnerState, x: Tensor) -> Float[Tensor, "sample class"]:
         """What a learner with these weights answers."""
         return functional_call(self.learner, dict(zip(self.names, state, strict=False)), (x,))
 
-    def __call__(self, state: State, course: Course, lr: Tensor, momentum: Tensor) -> State:
+    def __call__(self, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor) -> LearnerState:
         """The state after all steps of a course, as a function of images, lr, momentum and the state before."""
         if not self.segment:
             return self.steps(state, course.images, course.labels, course.picks, lr, momentum)
@@ -69,14 +69,14 @@ class Unrolled:
 
     def steps(
         self,
-        state: State,
+        state: LearnerState,
         images: Tensor,
         labels: Tensor,
         picks: Tensor,
         lr: Tensor | float,
         momentum: Tensor | float,
         graph: bool = True,
-    ) -> State:
+    ) -> LearnerState:
         """Take a step on each row of picks; without `graph` nothing of it can be differentiated."""
         count = len(self.names)
         weights, velocity = state[:count], state[count:]
@@ -117,7 +117,7 @@ def root(steps: int) -> int:
     return max(1, math.isqrt(steps - 1) + 1) if steps > 0 else 1
 
 
-def step_bytes(unrolled: Unrolled, state: State, course: Course, lr: Tensor, momentum: Tensor) -> int:
+def step_bytes(unrolled: Unrolled, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor) -> int:
     """The bytes that the graph of one step stores, measured on the first step of a course."""
     known = {one.untyped_storage().data_ptr() for one in (*state, course.images, course.labels)}
     found: dict[int, int] = {}
@@ -147,17 +147,17 @@ def unrolled_bytes(step: int, state: Sequence[Tensor], steps: int, segment: int)
     return min(segment, steps) * step + -(-steps // segment) * size
 
 
-class Live:
+class GraphBytes:
     """While open, counts the bytes that autograd stores: `peak` is the most that graphs held at one moment."""
 
     def __init__(self) -> None:
         self.now = self.peak = 0
         self._counts: dict[int, int] = {}
         self._hooks = torch.autograd.graph.saved_tensors_hooks(
-            lambda tensor: _Held(self, tensor), lambda held: held.tensor
+            lambda tensor: _StoredTensor(self, tensor), lambda held: held.tensor
         )
 
-    def __enter__(self) -> Live:
+    def __enter__(self) -> GraphBytes:
         self._hooks.__enter__()
         return self
 
@@ -173,10 +173,10 @@ class Live:
             self.peak = max(self.peak, self.now)
 
 
-class _Held:
+class _StoredTensor:
     """A stored tensor, which tells when it is stored and when it is dropped."""
 
-    def __init__(self, live: Live, tensor: Tensor) -> None:
+    def __init__(self, live: GraphBytes, tensor: Tensor) -> None:
         storage = tensor.untyped_storage()
         self.live, self.tensor, self.told = live, tensor.detach(), (storage.data_ptr(), storage.nbytes())
         live.change(*self.told, 1)

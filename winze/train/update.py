@@ -13,7 +13,7 @@ from winze.modes import unchanged
 from winze.train.hardware import Hardware, HardwareError
 from winze.train.objectives.base import Loss, Objective
 from winze.train.optimizers import make_optimizer
-from winze.train.sources import Pair
+from winze.train.sources import InputsAndLabels
 from winze.train.training import SGD, Adam, Optimizer, Training
 
 
@@ -43,7 +43,7 @@ class Engine:
     """
 
     def __init__(
-        self, fabric: Any, hardware: Hardware, training: Training, captures: bool, first: Callable[[], Pair]
+        self, fabric: Any, hardware: Hardware, training: Training, captures: bool, first: Callable[[], InputsAndLabels]
     ) -> None:
         self.fabric, self.hardware, self.training, self.captures = fabric, hardware, training, captures
         self.device: torch.device = fabric.device

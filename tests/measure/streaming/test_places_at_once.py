@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from winze import measure
-from winze.measure import CKA, Block, Classes, Moments, MomentsTable, Probe
+from winze.measure import CKA, CentredBatch, Classes, Moments, MomentsTable, Probe
 from winze.measure.streaming import moments_table
 from winze.measure.streaming.stack import on_cpu
 
@@ -23,12 +23,12 @@ def places(n: int = 90) -> list[Tensor]:
     return [features(n, width, offset, seed=i) for i, (width, offset) in enumerate(zip(WIDTHS, OFFSETS, strict=True))]
 
 
-def stacked(rows: list[Tensor]) -> list[tuple[int, Block]]:
+def stacked(rows: list[Tensor]) -> list[tuple[int, CentredBatch]]:
     """The places in blocks of two and one, as a reader may hand them on."""
     return [
-        (0, Block(torch.stack(rows[:2]))),
-        *((i, Block(rows[i][None])) for i in (2, 3)),
-        (4, Block(torch.stack(rows[4:]))),
+        (0, CentredBatch(torch.stack(rows[:2]))),
+        *((i, CentredBatch(rows[i][None])) for i in (2, 3)),
+        (4, CentredBatch(torch.stack(rows[4:]))),
     ]
 
 
@@ -87,9 +87,9 @@ def test_moments_of_a_table_go_on_alone() -> None:
 def test_a_block_of_another_width_is_named() -> None:
     gathered = MomentsTable([3, 3, 4], None, ["a", "b", "c"])
     with pytest.raises(ValueError, match="b: want 3 features, got 4"):
-        gathered.add(1, Block(torch.zeros(1, 5, 4)), None)
+        gathered.add(1, CentredBatch(torch.zeros(1, 5, 4)), None)
     with pytest.raises(ValueError, match="b: want 3 features"):
-        gathered.add(1, Block(torch.zeros(2, 5, 3)), None)
+        gathered.add(1, CentredBatch(torch.zeros(2, 5, 3)), None)
 
 
 def test_spectra_and_ridge_probes_of_many_places_are_those_of_each() -> None:
@@ -108,7 +108,7 @@ def test_one_constant_place_among_others_is_marked_alone() -> None:
     y = labels(60, 4)
     gathered = MomentsTable([4, 4, 4], 4, ["a", "b", "c"])
     block = torch.stack([features(60, 4, seed=1), torch.full((60, 4), 0.7), features(60, 4, seed=2)])
-    gathered.add(0, Block(block), Classes.of(y, 60, 4))
+    gathered.add(0, CentredBatch(block), Classes.of(y, 60, 4))
     notes = [probe.note for probe in measure.ridges(gathered.moments(), None, [1e-3])]
     assert [bool(note) for note in notes] == [False, True, False]
     assert [bool(spectrum.any()) for spectrum in measure.spectra(gathered.moments())] == [True, False, True]
@@ -118,7 +118,7 @@ def test_the_place_with_nan_is_named_among_others() -> None:
     gathered = MomentsTable([4, 4], None, ["good", "bad"])
     block = torch.stack([features(60, 4), features(60, 4)])
     block[1, 3, 2] = torch.nan
-    gathered.add(0, Block(block), None)
+    gathered.add(0, CentredBatch(block), None)
     with pytest.raises(ValueError, match="bad: 1 of 60 samples hold NaN"):
         measure.spectra(gathered.moments())
 
@@ -154,7 +154,7 @@ def test_probes_of_a_block_judge_as_each_does() -> None:
     x, y = torch.stack(places()[:3]), labels(90, 4)
     for dtype in (torch.float32, torch.float64):
         probes = [Probe(torch.randn(4, 8, dtype=dtype), torch.randn(4, dtype=dtype)) for _ in range(3)]
-        right = measure.answers_at_once(probes, Block(x)) == y
+        right = measure.answers_at_once(probes, CentredBatch(x)) == y
         assert torch.equal(right, torch.stack([p.correct(each, y) for p, each in zip(probes, x, strict=True)]))
         assert 0 < right.sum() < right.numel()
 
@@ -176,12 +176,12 @@ def test_many_places_take_as_many_operations_as_one(what: str) -> None:
     def work(count: int) -> Callable[[], object]:
         block = torch.stack([features(50, 6, seed=i) for i in range(count)])
         gathered, cka = MomentsTable([6] * count, 4, ["place"] * count), CKA(count)
-        gathered.add(0, Block(block), marks)  # makes room
-        cka.block(0, Block(block))
+        gathered.add(0, CentredBatch(block), marks)  # makes room
+        cka.block(0, CentredBatch(block))
         cka.close_batch()
         if what == "moments":
-            return lambda: gathered.add(0, Block(block), marks)
-        return lambda: cka.block(0, Block(block))
+            return lambda: gathered.add(0, CentredBatch(block), marks)
+        return lambda: cka.block(0, CentredBatch(block))
 
     assert operations(work(12)) == operations(work(2))
 
@@ -225,7 +225,7 @@ def test_batches_that_are_gathered_count_as_if_they_came_one_by_one(room: int, m
             features = [100 + torch.randn(n, width) for width in widths]
             marks = Classes.of(torch.randint(3, (n,)), n, 3)
             for first, end in parts:
-                table.add(first, Block(torch.stack(features[first:end])), marks)
+                table.add(first, CentredBatch(torch.stack(features[first:end])), marks)
         return table.moments()
 
     one_by_one = moments()

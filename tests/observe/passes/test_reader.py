@@ -6,7 +6,7 @@ from nets import ResNet, mlp
 from samples import images, outputs_of, rows
 from torch import nn
 
-from winze.measure import Block
+from winze.measure import CentredBatch
 from winze.observe.passes.feed import Batch, Feed
 from winze.observe.passes.reader import Reader
 from winze.observe.places.find_places import find_spots
@@ -19,7 +19,7 @@ def handed_on(
 ) -> list[tuple[int, torch.Tensor]]:
     found: list[tuple[int, torch.Tensor]] = []
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         found.append((first, block.features.clone()))
 
     reader = Reader(net, find_spots(net, data[0][:2], places), pool)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 import winze
-from winze.measure import CKA, Block
+from winze.measure import CKA, CentredBatch
 from winze.measure.streaming import gram, moments_table
 from winze.observe.passes import cuda_graph as replay
 from winze.observe.passes import reduction
@@ -319,7 +319,7 @@ def test_a_grid_leaves_vectors_as_they_were_before_an_in_place_operation(
     net, (x, y) = WithHead(), TEST
     found: list[tuple[int, Tensor]] = []
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         found.append((first, block.features.clone()))
 
     names = ["features.0", "head.0", "head.2"]

@@ -119,7 +119,7 @@ def live_bytes(steps, segment):
     images = torch.randn(24, 1, 8, 8, dtype=torch.float64, requires_grad=True)
     course = Course(images, Y, picks((2, 2), 6, 20, steps // 2, torch.device("cpu")))
     lr = torch.tensor(0.1).double().requires_grad_()
-    with unroll.Live() as live:
+    with unroll.GraphBytes() as live:
         state = unrolled(unrolled.start(), course, lr, lr)
         F.cross_entropy(unrolled.logits(state, X), Y).backward()
     return live.peak, unrolled_bytes(step_bytes(unrolled, unrolled.start(), course, lr, lr), state, steps, segment)

@@ -13,7 +13,7 @@ from winze.data.sources.image_folder import folder_source
 from winze.data.sources.source import Source
 from winze.data.sources.torchvision import ORIGINALS, Original
 
-Reader = Callable[[Path], Source]
+ReadSource = Callable[[Path], Source]
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Known:
     name: str
     about: str
     make: Callable[[], Source] | None = None
-    read: Reader | None = None
+    read: ReadSource | None = None
     folder: str = ""
     pattern: str = "*"
     published: tuple[int, int, int] | None = None
@@ -104,7 +104,7 @@ ALIASES = {known.folder: known.name for known in _ALL if known.folder} | {
 }
 
 
-def reader(known: Known, size: int | None) -> Reader | None:
+def reader(known: Known, size: int | None) -> ReadSource | None:
     """What reads this set from its folder; images in many sizes are brought to `size`."""
     if known.read is None and known.folder:
         return lambda folder: folder_source(known.name, folder, size)

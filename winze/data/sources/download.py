@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from winze.data.errors import MissingDataError
+from winze.data.data_error import MissingDataError
 from winze.data.sources.catalog import Known
 from winze.data.sources.search import looked
 

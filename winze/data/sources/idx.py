@@ -12,8 +12,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import CorruptDataError, DataError, reading
-from winze.data.sources.source import Part, Rows
+from winze.data.data_error import CorruptDataError, DataError, reading
+from winze.data.sources.source import Part, RowNumbers
 
 
 def idx_part(folder: Path, stem: str) -> Part:
@@ -25,7 +25,7 @@ def idx_part(folder: Path, stem: str) -> Part:
     if count != len(numbers):
         raise DataError(f"{images} has {count} images, {labels.name} {len(numbers)} labels")
 
-    def decode(rows: Rows) -> UInt8[Tensor, "row 1 height width"]:
+    def decode(rows: RowNumbers) -> UInt8[Tensor, "row 1 height width"]:
         return torch.from_numpy(read_idx(images, axes=3)[rows, None])
 
     return Part(numbers.astype(np.int64), (1, height, width), decode)

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import DataError, reading
+from winze.data.data_error import DataError, reading
 from winze.data.sources.images import DEFAULT_SIDE, decode_all, to_pixels
-from winze.data.sources.source import Part, Rows, Source
+from winze.data.sources.source import Part, RowNumbers, Source
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".ppm", ".pgm", ".tif", ".tiff", ".gif"})
 TRAIN, TEST, VALIDATION = ("train", "training"), ("test", "testing"), ("val", "valid", "validation")
@@ -103,7 +103,7 @@ def _part(files: list[tuple[Path, int]], shape: tuple[int, int, int], root: Path
         with reading(path, "an image"), Image.open(path) as image:
             return to_pixels(image, square)
 
-    def decode(rows: Rows) -> UInt8[Tensor, "row 3 height width"]:
+    def decode(rows: RowNumbers) -> UInt8[Tensor, "row 3 height width"]:
         return decode_all(one, rows, shape, str(root))
 
     return Part(np.array([label for _, label in files], dtype=np.int64), shape, decode)

@@ -11,8 +11,8 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import DataError
-from winze.data.sources.source import Rows
+from winze.data.data_error import DataError
+from winze.data.sources.source import RowNumbers
 from winze.data.sources.threads import in_threads
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def _flat(image: Image) -> Image:
 
 
 def decode_all(
-    one: Callable[[int], UInt8[np.ndarray, "3 height width"]], rows: Rows, shape: tuple[int, ...], what: str
+    one: Callable[[int], UInt8[np.ndarray, "3 height width"]], rows: RowNumbers, shape: tuple[int, ...], what: str
 ) -> UInt8[Tensor, "row 3 height width"]:
     """Decode the chosen images in threads into one tensor; raises before it starts where memory will not do."""
     check_memory(len(rows), shape, what)

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import CorruptDataError, DataError, reading
+from winze.data.data_error import CorruptDataError, DataError, reading
 from winze.data.sources.images import decode_all, to_pixels
 from winze.data.sources.npz import read_npy
-from winze.data.sources.source import Part, Rows
+from winze.data.sources.source import Part, RowNumbers
 
 
 def jpeg_part(folder: Path, stem: str, side: int) -> Part:
@@ -27,7 +27,7 @@ def jpeg_part(folder: Path, stem: str, side: int) -> Part:
     if offsets[0] != 0 or offsets[-1] != size or (np.diff(offsets) <= 0).any():
         raise CorruptDataError(f"{path}: {size} bytes do not fit its offsets, which end at {offsets[-1]}")
 
-    def decode(rows: Rows) -> UInt8[Tensor, "row 3 side side"]:
+    def decode(rows: RowNumbers) -> UInt8[Tensor, "row 3 side side"]:
         blob = np.memmap(path, np.uint8, "r")
 
         def one(row: int) -> UInt8[np.ndarray, "3 side side"]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from winze.data.errors import CorruptDataError, reading
+from winze.data.data_error import CorruptDataError, reading
 from winze.data.sources.idx import idx_part
 from winze.data.sources.jpegs import jpeg_part
 from winze.data.sources.npz import npz_source, read_npy

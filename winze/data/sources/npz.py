@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from winze.data.errors import CorruptDataError, DataError, reading
+from winze.data.data_error import CorruptDataError, DataError, reading
 from winze.data.select import few
-from winze.data.sources.source import Labels, Part, Source, held
+from winze.data.sources.source import Part, Source, SplitLabels, held
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -51,8 +51,8 @@ def npz_source(name: str, path: Path) -> Source:
 
 
 def _classes(
-    given: Array | None, labels: dict[str, Labels]
-) -> tuple[tuple[str, ...], dict[str, Labels], tuple[str, ...]]:
+    given: Array | None, labels: dict[str, SplitLabels]
+) -> tuple[tuple[str, ...], dict[str, SplitLabels], tuple[str, ...]]:
     """Class names, labels and notes; without given names the labels that occur name themselves, numbered from 0."""
     if given is not None:
         return tuple(str(name) for name in given.tolist()), labels, ()
@@ -67,7 +67,7 @@ def _classes(
     return names, {split: np.searchsorted(seen, values).astype(np.int64) for split, values in labels.items()}, (note,)
 
 
-def _labels(array: Array, what: str) -> Labels:
+def _labels(array: Array, what: str) -> SplitLabels:
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -24,22 +24,22 @@ def roots(root: str | os.PathLike[str] | None = None) -> list[Path]:
 
 
 @dataclass(frozen=True)
-class Spot:
+class FoundFolder:
     """A folder that holds a set, as winze's files or as torchvision's."""
 
     folder: Path
     torchvision: bool
 
 
-def find(known: Known, places: list[Path], original: bool = False) -> Spot | None:
+def find(known: Known, places: list[Path], original: bool = False) -> FoundFolder | None:
     """The first place that has the set; `original` passes winze's own files by."""
     for place in places:
         folder = place / known.folder
         if known.folder and not original and any(folder.glob(known.pattern)):
-            return Spot(folder, torchvision=False)
+            return FoundFolder(folder, torchvision=False)
         for base in (place, place / "torchvision" / known.name):
             if known.original is not None and (base / known.original.marker).exists():
-                return Spot(base, torchvision=True)
+                return FoundFolder(base, torchvision=True)
     return None
 
 

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import CorruptDataError, DataError, reading
+from winze.data.data_error import CorruptDataError, DataError, reading
 from winze.data.sources.npz import read_npy
-from winze.data.sources.source import Part, Rows
+from winze.data.sources.source import Part, RowNumbers
 from winze.data.sources.threads import in_threads
 
 
@@ -24,7 +24,7 @@ def sheet_part(sheets: list[Path], labels: Path, side: int) -> Part:
     for sheet in sheets:
         _open_size(sheet, each, side)
 
-    def decode(rows: Rows) -> UInt8[Tensor, "row 3 side side"]:
+    def decode(rows: RowNumbers) -> UInt8[Tensor, "row 3 side side"]:
         out = torch.empty((len(rows), 3, side, side), dtype=torch.uint8)
 
         def fill(number: int) -> None:

@@ -10,10 +10,10 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from winze.data.errors import DataError
+from winze.data.data_error import DataError
 
-Rows = Int64[np.ndarray, " _"]
-Labels = Int64[np.ndarray, " _"]
+RowNumbers = Int64[np.ndarray, " _"]
+SplitLabels = Int64[np.ndarray, " _"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,14 +23,14 @@ class Part:
     `decode(rows)` gives a uint8 tensor [row, channel, height, width], or float32 [row, feature] for points.
     """
 
-    labels: Labels
+    labels: SplitLabels
     shape: tuple[int, ...]
-    decode: Callable[[Rows], Tensor]
+    decode: Callable[[RowNumbers], Tensor]
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def take(self, rows: Rows) -> Part:
+    def take(self, rows: RowNumbers) -> Part:
         """The part that has only these rows, in this order."""
         return Part(self.labels[rows], self.shape, lambda inner: self.decode(rows[inner]))
 
@@ -67,7 +67,7 @@ class Source:
             check_labels(part.labels, len(self.classes), f"{self.name} in {self.found}")
 
 
-def check_labels(labels: Labels, classes: int, what: str) -> None:
+def check_labels(labels: SplitLabels, classes: int, what: str) -> None:
     """Raise where a label names no class."""
     outside = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(outside):
@@ -75,7 +75,7 @@ def check_labels(labels: Labels, classes: int, what: str) -> None:
         raise DataError(f"{what}: label {labels[row]} of sample {row} does not fit {classes} classes (0-{classes - 1})")
 
 
-def held(images: Tensor, labels: Labels, what: str) -> Part:
+def held(images: Tensor, labels: SplitLabels, what: str) -> Part:
     """A part whose samples are already in memory."""
     if len(images) != len(labels):
         raise DataError(f"{what}: {len(images)} images but {len(labels)} labels")
@@ -86,7 +86,7 @@ def joined(parts: list[Part]) -> Part:
     """Several parts as one, in order."""
     starts = np.cumsum([0, *(len(part) for part in parts)])
 
-    def decode(rows: Rows) -> Tensor:
+    def decode(rows: RowNumbers) -> Tensor:
         out = torch.empty((len(rows), *parts[0].shape), dtype=torch.uint8)
         for part, start in zip(parts, starts[:-1], strict=True):
             mine = np.flatnonzero((rows >= start) & (rows < start + len(part)))

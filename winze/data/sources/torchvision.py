@@ -12,9 +12,9 @@ import torch
 from jaxtyping import UInt8
 from torch import Tensor
 
-from winze.data.errors import CorruptDataError, reading
+from winze.data.data_error import CorruptDataError, reading
 from winze.data.sources.images import DEFAULT_SIDE, decode_all, to_pixels
-from winze.data.sources.source import Labels, Part, Rows, Source, held
+from winze.data.sources.source import Part, RowNumbers, Source, SplitLabels, held
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def _part(dataset: Any, size: int | None, what: str) -> Part:
         with reading(Path(what), f"image {row}"):
             return to_pixels(dataset[row][0], shape[1])
 
-    def decode(rows: Rows) -> UInt8[Tensor, "row 3 side side"]:
+    def decode(rows: RowNumbers) -> UInt8[Tensor, "row 3 side side"]:
         return decode_all(one, rows, shape, what)
 
     if len(dataset) != len(labels):
@@ -96,7 +96,7 @@ def _part(dataset: Any, size: int | None, what: str) -> Part:
     return Part(labels, shape, decode)
 
 
-def _labels(dataset: Any, what: str) -> Labels:
+def _labels(dataset: Any, what: str) -> SplitLabels:
     """torchvision has no one name for its labels."""
     for attribute in ("targets", "labels", "_labels", "y"):
         found = getattr(dataset, attribute, None)

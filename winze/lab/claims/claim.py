@@ -23,7 +23,7 @@ HALF_LAYER = 0.5  # layers are counted in whole numbers: three equal ones do not
 Grid = PointGrid
 Quantity = Callable[[Readings], float]
 Quantities = Mapping[str, Quantity]
-Runs = Mapping[Point, Mapping[int, Readings]]
+RunReadings = Mapping[Point, Mapping[int, Readings]]
 """What was read, by point and seed."""
 PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
@@ -46,7 +46,7 @@ class Check(Protocol):
     @property
     def claimed(self) -> PerCell | None: ...
     def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]: ...
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict: ...
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict: ...
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class Judged:
         return [f"{name}: {verdict}" if name else verdict.sentence for name, verdict in lines]
 
 
-def judge(statement: Statement, grid: Grid, runs: Runs, quantities: Quantities | None = None) -> Judged:
+def judge(statement: Statement, grid: Grid, runs: RunReadings, quantities: Quantities | None = None) -> Judged:
     """Judge a statement by what was read; a cell whose points have no readings reads `not run`."""
     cells = []
     for cell in statement.cells(grid):
@@ -191,7 +191,7 @@ class Contrast:
         found = tuple(point for point, _ in self._weighted(cell, grid))
         return found if len(set(found)) == len(found) else ()
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
         quantity, name = resolved(self.quantity, quantities)
         weighted = self._weighted(cell, grid)
         values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
@@ -221,7 +221,7 @@ class Contrast:
         return [(grid.complete(cell | {self.over: one}), weight) for one, weight in zip(labels, weights, strict=True)]
 
     def _over_samples(
-        self, quantity: Quantity, weighted: Sequence[tuple[Point, float]], runs: Runs, seeds: Sequence[int]
+        self, quantity: Quantity, weighted: Sequence[tuple[Point, float]], runs: RunReadings, seeds: Sequence[int]
     ) -> tuple[float, float] | None:
         """The contrast's interval over samples, averaged over seeds; None for quantities that have none."""
         ends, spread = np.zeros(2), getattr(quantity, "spread", lambda _: None)
@@ -300,39 +300,39 @@ class Several:
     def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         return self.checks[str(cell[self.what])].points(cell.without(self.what), grid)
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
         return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
 
 
-At = Mapping[str, Any] | None
+CellValues = Mapping[str, Any] | None
 """values that replace those of the cell"""
 
 
-def lower(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
+def lower(quantity: str | Quantity, at: CellValues = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
     """The quantity at one point is lower than at another, by more than `by`."""
     return _difference(quantity, at, than, Region(high=-by, open=True))
 
 
-def higher(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
+def higher(quantity: str | Quantity, at: CellValues = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
     """The quantity at one point is higher than at another, by more than `by`."""
     return _difference(quantity, at, than, Region(low=by, open=True))
 
 
-def not_below(quantity: str | Quantity, at: At = None, *, than: Mapping[str, Any], margin: float) -> Contrast:
+def not_below(quantity: str | Quantity, at: CellValues = None, *, than: Mapping[str, Any], margin: float) -> Contrast:
     """The quantity at one point is no more than `margin` below that at another."""
     return higher(quantity, at, than=than, by=-margin)
 
 
-def alike(quantity: str | Quantity, at: At = None, *, to: Mapping[str, Any], within: float) -> Contrast:
+def alike(quantity: str | Quantity, at: CellValues = None, *, to: Mapping[str, Any], within: float) -> Contrast:
     """The quantity at one point differs from that at another by no more than `within`."""
     return _difference(quantity, at, to, Region(-within, within))
 
 
-def _difference(quantity: str | Quantity, at: At, other: Mapping[str, Any], region: Region) -> Contrast:
+def _difference(quantity: str | Quantity, at: CellValues, other: Mapping[str, Any], region: Region) -> Contrast:
     return Contrast(quantity, lambda _: region, "difference", ((at or {}, 1.0), (other, -1.0)))
 
 
-def level(quantity: str | Quantity, value: PerCell, *, within: float, at: At = None) -> Contrast:
+def level(quantity: str | Quantity, value: PerCell, *, within: float, at: CellValues = None) -> Contrast:
     """The quantity is `value`, give or take `within`."""
 
     def region(key: Any) -> Region:
@@ -341,12 +341,12 @@ def level(quantity: str | Quantity, value: PerCell, *, within: float, at: At = N
     return Contrast(quantity, region, "level", ((at or {}, 1.0),), claimed=value)
 
 
-def at_most(quantity: str | Quantity, value: PerCell, *, at: At = None) -> Contrast:
+def at_most(quantity: str | Quantity, value: PerCell, *, at: CellValues = None) -> Contrast:
     """The quantity is no more than `value`."""
     return Contrast(quantity, lambda key: Region(high=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
 
 
-def at_least(quantity: str | Quantity, value: PerCell, *, at: At = None) -> Contrast:
+def at_least(quantity: str | Quantity, value: PerCell, *, at: CellValues = None) -> Contrast:
     """The quantity is no less than `value`."""
     return Contrast(quantity, lambda key: Region(low=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
 
@@ -358,7 +358,7 @@ def several(what: str, checks: Mapping[str, Contrast]) -> Several:
 
 def share(
     quantity: str | Quantity,
-    at: At = None,
+    at: CellValues = None,
     *,
     of: Mapping[str, Any],
     at_least: float | None = None,
@@ -429,7 +429,9 @@ def _own_names(points: list[Point]) -> list[str]:
     return [brief(Point({axis: point[axis] for axis in varying})) for point in points]
 
 
-def _values(quantity: Quantity, runs: Runs) -> tuple[dict[Point, dict[int, float]], dict[tuple[Point, int], str]]:
+def _values(
+    quantity: Quantity, runs: RunReadings
+) -> tuple[dict[Point, dict[int, float]], dict[tuple[Point, int], str]]:
     """The quantity by point and seed, and why it is missing where it is."""
     values: dict[Point, dict[int, float]] = {point: {} for point in runs}
     unread: dict[tuple[Point, int], str] = {}

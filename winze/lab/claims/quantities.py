@@ -23,7 +23,7 @@ LAST_OOD = "last ood"
 """Stands for the last of them."""
 
 
-class Number(ABC):
+class RunNumber(ABC):
     """A number of one run. A reading that is not there raises `ReadingsError`; one that is NaN says why."""
 
     measure: str
@@ -36,7 +36,7 @@ class Number(ABC):
     def __str__(self) -> str:
         return self.measure
 
-    def named(self, name: str) -> Number:
+    def named(self, name: str) -> RunNumber:
         """The same number under another name in tables and verdicts."""
         return _Named(self, name)
 
@@ -47,18 +47,18 @@ class Number(ABC):
         """The interval of the number over test samples; None where it has none."""
         return None
 
-    def __add__(self, other: Number) -> Number:
+    def __add__(self, other: RunNumber) -> RunNumber:
         return _Pair(self, other, operator.add)
 
-    def __sub__(self, other: Number) -> Number:
+    def __sub__(self, other: RunNumber) -> RunNumber:
         return _Pair(self, other, operator.sub)
 
-    def __truediv__(self, other: Number) -> Number:
+    def __truediv__(self, other: RunNumber) -> RunNumber:
         return _Pair(self, other, _ratio)
 
 
 @dataclass(frozen=True)
-class Whole(Number):
+class Whole(RunNumber):
     """A number of the whole network, such as its accuracy; the last that was read, with `step` the one of that step."""
 
     measure: str
@@ -75,7 +75,7 @@ class Whole(Number):
 
 
 @dataclass(frozen=True)
-class LastLook(Number):
+class LastLook(RunNumber):
     """A number of the whole network at the last look that training took at the test set."""
 
     measure: str
@@ -88,7 +88,7 @@ class LastLook(Number):
 
 
 @dataclass(frozen=True)
-class OverLooks(Number):
+class OverLooks(RunNumber):
     """One number of all looks at the whole network after training had begun, such as the lowest."""
 
     measure: str
@@ -103,7 +103,7 @@ class OverLooks(Number):
 
 
 @dataclass(frozen=True)
-class At(Number):
+class At(RunNumber):
     """A measure at one place: by index from the first (0, 1, ...) or from the last (-1, -2, ...).
 
     `index` None: the last place before the output, since logits have no more rank than there are classes.
@@ -127,7 +127,7 @@ class At(Number):
 
 
 @dataclass(frozen=True)
-class Over(Number):
+class Over(RunNumber):
     """One number of a whole curve over depth, such as its highest value."""
 
     measure: str
@@ -141,7 +141,7 @@ class Over(Number):
 
 
 @dataclass(frozen=True)
-class PeakLayer(Number):
+class PeakLayer(RunNumber):
     """The paper's number of the layer where a measure is highest."""
 
     measure: str
@@ -154,7 +154,7 @@ class PeakLayer(Number):
 
 
 @dataclass(frozen=True)
-class TunnelLayer(Number):
+class TunnelLayer(RunNumber):
     """The paper's number of the layer where this one run's tunnel starts, or the `share` of all layers that it is."""
 
     threshold: float = 0.95
@@ -187,8 +187,8 @@ class TunnelLayer(Number):
 
 
 @dataclass(frozen=True)
-class _Named(Number):
-    number: Number
+class _Named(RunNumber):
+    number: RunNumber
     name: str
 
     @property
@@ -206,9 +206,9 @@ class _Named(Number):
 
 
 @dataclass(frozen=True)
-class _Pair(Number):
-    left: Number
-    right: Number
+class _Pair(RunNumber):
+    left: RunNumber
+    right: RunNumber
     combine: Callable[[float, float], float]
 
     def __str__(self) -> str:
@@ -233,32 +233,32 @@ class _Pair(Number):
         return min(corners), max(corners)
 
 
-def first(measure: str, data: str | None = None) -> Number:
+def first(measure: str, data: str | None = None) -> RunNumber:
     """A measure at the first place."""
     return At(measure, 0, data)
 
 
-def last(measure: str, data: str | None = None) -> Number:
+def last(measure: str, data: str | None = None) -> RunNumber:
     """A measure at the last place."""
     return At(measure, -1, data)
 
 
-def hidden(measure: str, data: str | None = None) -> Number:
+def hidden(measure: str, data: str | None = None) -> RunNumber:
     """A measure at the last place before the output."""
     return At(measure, None, data)
 
 
-def best(measure: str, data: str | None = None) -> Number:
+def best(measure: str, data: str | None = None) -> RunNumber:
     """The highest value over depth."""
     return Over(measure, np.nanmax, data)
 
 
-def drop(measure: str, data: str | None = None) -> Number:
+def drop(measure: str, data: str | None = None) -> RunNumber:
     """How much of the best value is gone at the last place before the output: max - hidden."""
     return best(measure, data) - hidden(measure, data)
 
 
-QUANTITIES: dict[str, Number] = {
+QUANTITIES: dict[str, RunNumber] = {
     "accuracy": Whole("accuracy"),
     "top5": Whole("top5"),
     "loss": Whole("loss"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from winze.lab.claims.claim import Claim, Judged, Question, Runs, Statement
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings, Statement
 from winze.lab.claims.verdict import NOT_RUN, tally
 from winze.lab.recipe import Recipe
 from winze.readings import Point
@@ -14,7 +14,7 @@ STAND_IN = "digits"  # data for speed of development: no tally counts them
 
 
 @dataclass(frozen=True)
-class Line:
+class ClaimRow:
     """A statement as it was judged at a scale; without a scale it was run nowhere."""
 
     scale: str
@@ -36,28 +36,30 @@ def is_stand_in(recipe: Recipe, scale: str) -> bool:
     return str(name).startswith(STAND_IN)
 
 
-def lines(recipe: Recipe, runs: Mapping[str, Runs]) -> list[Line]:
+def lines(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
     """Every statement at every scale that ran some of it; one that ran nowhere has one line without a scale."""
     by_scale = {scale: recipe.verdicts(scale, runs[scale]) for scale in recipe.scales if runs.get(scale)}
     found = []
     for statement in (*recipe.claims, *recipe.questions):
-        told = [Line(scale, one) for scale, all_of in by_scale.items() for one in all_of if one.statement is statement]
-        found += [line for line in told if line.word != NOT_RUN] or [Line("", Judged(statement, ()))]
+        told = [
+            ClaimRow(scale, one) for scale, all_of in by_scale.items() for one in all_of if one.statement is statement
+        ]
+        found += [line for line in told if line.word != NOT_RUN] or [ClaimRow("", Judged(statement, ()))]
     return found
 
 
-def nearest(recipe: Recipe, runs: Mapping[str, Runs]) -> list[Line]:
+def nearest(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
     """Every statement once, at the scale nearest to the paper that ran it; smoke tests and digits do not count."""
     real = {scale: one for scale, one in runs.items() if scale != "smoke" and not is_stand_in(recipe, scale)}
     return largest(lines(recipe, real))
 
 
-def largest(lines: list[Line]) -> list[Line]:
+def largest(lines: list[ClaimRow]) -> list[ClaimRow]:
     """Of each statement the line at the largest scale; scales stand in their order."""
     return list({id(line.statement): line for line in lines}.values())
 
 
-def counted(lines: list[Line]) -> str:
+def counted(lines: list[ClaimRow]) -> str:
     """How many claims, and apart from them how many questions, have each verdict."""
     parts = []
     for kind, name in ((Claim, "claim"), (Question, "question")):
@@ -66,7 +68,7 @@ def counted(lines: list[Line]) -> str:
     return "; ".join(parts)
 
 
-def failures(recipe: Recipe, runs: Runs) -> list[str]:
+def failures(recipe: Recipe, runs: RunReadings) -> list[str]:
     """The runs that did not learn their data, which no verdict counts, each with the reason."""
     found: list[tuple[Point, int, str]] = [
         (point, seed, why)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from winze.lab.claims.claim import Grid, PerCell, Quantities, Runs
+from winze.lab.claims.claim import Grid, PerCell, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
 from winze.place import Place
 from winze.readings import Point, Readings, facts
@@ -36,7 +36,7 @@ class TunnelAt:
     def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
         return (grid.complete(cell),)
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
         point = grid.complete(cell)
         claimed = self.layer[key] if isinstance(self.layer, Mapping) else self.layer
         read = {seed: one for seed, one in sorted(runs[point].items()) if _has_probes(one)}

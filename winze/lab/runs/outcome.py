@@ -15,7 +15,7 @@ from winze.lab.runs.store import readings as stored
 from winze.readings import Readings, ReadingsError
 
 COUNTS = ("phase", "epoch", "step", "lr")  # of a metrics line, what is no outcome
-Quantities = Mapping[str, Callable[[Readings], float]]
+OutcomeNumbers = Mapping[str, Callable[[Readings], float]]
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
@@ -36,7 +36,7 @@ def _is_metric(name: str, value: object) -> bool:
     return name == "phase" or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def finals(folder: Path, quantities: Quantities | None = None) -> dict[str, float]:
+def finals(folder: Path, quantities: OutcomeNumbers | None = None) -> dict[str, float]:
     """The last metrics of every phase, the given quantities, and what was read of the whole network.
 
     Of an ensemble, numbers are means over its members.

@@ -24,7 +24,7 @@ from winze.progress import Display, tell
 from winze.train import Hardware, StoreError
 from winze.train.hardware import check_hardware
 
-Where = Literal["here", "processes", "ray"]
+Backend = Literal["here", "processes", "ray"]
 PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run
 GPU = ("cuda", "gpu")
 
@@ -43,7 +43,7 @@ def sweep(
     root: str | os.PathLike[str],
     *,
     jobs_at_once: int = 1,
-    on: Where = "here",
+    on: Backend = "here",
     hardware: Hardware | None = None,
     progress: bool | None = None,
     recipe: Workable | None = None,
@@ -75,7 +75,7 @@ def sweep(
 
 
 @contextmanager
-def workers_for(on: Where, jobs_at_once: int, hardware: Hardware, todo: Sequence[object]) -> Iterator[Workers]:
+def workers_for(on: Backend, jobs_at_once: int, hardware: Hardware, todo: Sequence[object]) -> Iterator[Workers]:
     """Those who do the jobs, no more than there are; none are called where there is nothing to do."""
     if on == "here" or not todo:
         yield Here()

@@ -13,7 +13,7 @@ from torch import Tensor
 from winze.measure.features import Labels, check_labels, rounding, sent
 
 
-class Block:
+class CentredBatch:
     """One batch at places of one width, in float64: as it is, and centred on its own mean.
 
         exact = mean + centred
@@ -45,13 +45,13 @@ class Block:
         """Where it lies."""
         return self.features.device
 
-    def to(self, device: torch.device) -> Block:
+    def to(self, device: torch.device) -> CentredBatch:
         """The same elsewhere, or itself."""
-        return self if device == self.device else Block(self.features.to(device))
+        return self if device == self.device else CentredBatch(self.features.to(device))
 
-    def part(self, start: int, end: int) -> Block:
+    def part(self, start: int, end: int) -> CentredBatch:
         """Some of the samples."""
-        return self if (start, end) == (0, self.n) else Block(self.features[:, start:end])
+        return self if (start, end) == (0, self.n) else CentredBatch(self.features[:, start:end])
 
     @cached_property
     def exact(self) -> Float64[Tensor, "place sample feature"]:

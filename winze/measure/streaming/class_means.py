@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.features import Features, Labels, detached, flat
-from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.block import CentredBatch, Classes
 
 
 class ClassMeans:
@@ -22,7 +22,7 @@ class ClassMeans:
     @detached
     def update(self, features: Features, labels: Labels) -> ClassMeans:
         """Add a batch."""
-        block = Block(flat(features, self.name)[None])
+        block = CentredBatch(flat(features, self.name)[None])
         marks = Classes.of(labels, block.n, len(self.counts), self.name, block.device)
         means = marks.averages @ block.centred[0] + block.mean
         return self._join(marks.counts, means, block.broken[0], block.n)

@@ -9,7 +9,7 @@ from jaxtyping import Float, Float64, Integer
 from torch import Tensor
 
 from winze.measure.features import detached, is_slow_in_float64, product
-from winze.measure.streaming.block import Block
+from winze.measure.streaming.block import CentredBatch
 
 LEAST = 4  # samples that HSIC₁ needs
 WIDE = 4096  # features from which float32 products are worth their rounding, 1e-7 of the result
@@ -41,12 +41,12 @@ def _above(places: int, n: int, device: torch.device) -> Integer[Tensor, " pair"
     return index.flatten().to(torch.int32 if places * n * n < 1 << 31 else torch.int64)
 
 
-def _is_wide(block: Block) -> bool:
+def _is_wide(block: CentredBatch) -> bool:
     """Whether float32 features are so many that products in float64 would take longer than the network."""
     return block.width >= WIDE and block.features.dtype == torch.float32
 
 
-def _rounded_grams(block: Block, grams: Float64[Tensor, "place sample sample"]) -> bool:
+def _rounded_grams(block: CentredBatch, grams: Float64[Tensor, "place sample sample"]) -> bool:
     """Write centred Gram matrices from products in float32; False where these leave its range, or are no numbers.
 
     What centring leaves of a product has the product's rounding: if that is little, since the mean is large, the
@@ -88,7 +88,7 @@ class GramTable:
         self.above: dict[int, Tensor] = {}  # by the number of places; a recording reads them, whatever a cache forgets
         self._whole = new.new_empty(0, n, n)
 
-    def write(self, first: int, block: Block) -> None:
+    def write(self, first: int, block: CentredBatch) -> None:
         """Reduce the features of a block's places to their rows, from `first` on."""
         block = block.to(self.device)
         rows = slice(first, first + len(block))

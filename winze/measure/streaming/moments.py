@@ -7,7 +7,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.features import Features, Labels, check_labels, detached, flat, is_constant
-from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.block import CentredBatch, Classes
 from winze.measure.streaming.sums import Sums
 
 ELEMENTS = 1 << 24  # a larger batch is taken in pieces, so that its float64 copy stays at 128 MB
@@ -75,14 +75,14 @@ class Moments:
             labels = check_labels(labels, len(rows), self.classes or 0, self.name)
         size = max(1, ELEMENTS // max(self.features, self.classes or 0))
         for start in range(0, len(rows), size):
-            block, marks = Block(rows[None, start : start + size]), None
+            block, marks = CentredBatch(rows[None, start : start + size]), None
             if labels is not None:
                 part = labels[start : start + size]
                 marks = Classes.of(part, block.n, self.classes or 0, self.name, rows.device)
             self._add(block, marks)
         return self
 
-    def _add(self, block: Block, classes: Classes | None) -> None:
+    def _add(self, block: CentredBatch, classes: Classes | None) -> None:
         if self.n == 0:
             self._hold(Sums.zeros(1, self.features, self.classes or 0, block.device))
         self.sums.add(self.n, block, classes)

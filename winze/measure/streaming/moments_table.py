@@ -10,7 +10,7 @@ from torch import Tensor
 
 from winze.measure.features import detached
 from winze.measure.streaming import moments as one
-from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.block import CentredBatch, Classes
 from winze.measure.streaming.moments import Moments
 from winze.measure.streaming.sums import Sums
 
@@ -37,7 +37,7 @@ class MomentsTable:
         self._gathered: dict[int, _Gathered] = {}  # by the first place of those that come together
 
     @detached
-    def add(self, first: int, block: Block, classes: Classes | None) -> None:
+    def add(self, first: int, block: CentredBatch, classes: Classes | None) -> None:
         """Add a batch at the places from `first` on, as many as the block has."""
         gathered = self._gathered.get(first)
         if gathered is None or not gathered.takes(block):
@@ -56,7 +56,7 @@ class MomentsTable:
                 del self._gathered[first]
                 self._add(first, *gathered.together())
 
-    def _add(self, first: int, block: Block, classes: Classes | None) -> None:
+    def _add(self, first: int, block: CentredBatch, classes: Classes | None) -> None:
         start, end = self._run[first]
         places = self._places[first : first + len(block)]
         if first + len(block) > end or block.width != places[0].features:
@@ -92,26 +92,26 @@ class _Gathered:
         self.classes: list[Classes] = []
 
     @classmethod
-    def of(cls, block: Block) -> _Gathered | None:
+    def of(cls, block: CentredBatch) -> _Gathered | None:
         """Make room for batches like this one; None where it is not on a GPU, or large."""
         most = min(GATHERED, ROOM // (len(block) * block.width))
         if block.device.type not in DEVICES or most < 2 * block.n:
             return None
         return cls(block.features.new_empty(len(block), most, block.width))
 
-    def takes(self, block: Block) -> bool:
+    def takes(self, block: CentredBatch) -> bool:
         """Whether a batch is of these places and finds room."""
         held, rows = self.rows, block.features
         alike = (len(held), held.shape[2], held.dtype, held.device) == (len(rows), block.width, rows.dtype, rows.device)
         return alike and self.n + block.n <= held.shape[1]
 
-    def add(self, block: Block, classes: Classes | None) -> None:
+    def add(self, block: CentredBatch, classes: Classes | None) -> None:
         """Put a batch behind the others."""
         self.rows[:, self.n : self.n + block.n] = block.features
         self.n += block.n
         if classes is not None:
             self.classes.append(classes)
 
-    def together(self) -> tuple[Block, Classes | None]:
+    def together(self) -> tuple[CentredBatch, Classes | None]:
         """All of them as one batch."""
-        return Block(self.rows[:, : self.n]), Classes.joined(self.classes) if self.classes else None
+        return CentredBatch(self.rows[:, : self.n]), Classes.joined(self.classes) if self.classes else None

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.features import Features, detached, flat
-from winze.measure.streaming.block import Block
+from winze.measure.streaming.block import CentredBatch
 from winze.measure.streaming.gram import LEAST, GramTable
 from winze.measure.value import CONSTANT
 
@@ -76,10 +76,10 @@ class CKA:
 
     def place(self, index: int, features: Features) -> None:
         """Reduce one place of the open batch; the second network's places are counted on after the first's."""
-        self.block(index, Block(flat(features, f"place {index}")[None]))
+        self.block(index, CentredBatch(flat(features, f"place {index}")[None]))
 
     @detached
-    def block(self, first: int, block: Block) -> None:
+    def block(self, first: int, block: CentredBatch) -> None:
         """Reduce the places of the open batch from `first` on, as many as the block has."""
         for index in range(first, first + len(block)):
             if not 0 <= index < self.rows or index in self._fed:
@@ -91,7 +91,7 @@ class CKA:
         opened, self._samples = bool(self._fed), block.n
         if self._held:
             held = torch.stack(self._held[first : first + len(block)])
-            block = Block(torch.cat([held, block.features], 1))
+            block = CentredBatch(torch.cat([held, block.features], 1))
         few = block.features if block.n < LEAST else block.features[:, 1 - LEAST :]
         self._fed |= enumerate(few.clone().unbind(), first)
         if block.n < LEAST:
@@ -129,7 +129,7 @@ class CKA:
         return self
 
     @detached
-    def share(self, blocks: Iterable[tuple[int, Block]]) -> Share:
+    def share(self, blocks: Iterable[tuple[int, CentredBatch]]) -> Share:
         """Give what one batch would add, without adding it; each block comes with the number of its first place.
 
         From batch to batch the same operations on other numbers, so that a GPU can record them.
@@ -198,7 +198,7 @@ class CKA:
         last._tables = []
         last._open([LEAST], self._held[0].device)
         for index, (tail, held) in enumerate(zip(self._tail, self._held, strict=True)):
-            last._tables[0].write(index, Block(torch.cat([tail[own - LEAST :], held])[None]))
+            last._tables[0].write(index, CentredBatch(torch.cat([tail[own - LEAST :], held])[None]))
         last._add(*last._weighed(last._tables[0], own))
         return last._hsic, last._facts
 

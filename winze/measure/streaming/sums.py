@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.features import eigen, is_constant, is_slow_in_float64, product
-from winze.measure.streaming.block import Block, Classes
+from winze.measure.streaming.block import CentredBatch, Classes
 
 
 class Sums(NamedTuple):
@@ -42,7 +42,7 @@ class Sums(NamedTuple):
         """Some of the places."""
         return Sums(*(tensor[start:end] for tensor in self))
 
-    def add(self, before: int, block: Block, classes: Classes | None) -> None:
+    def add(self, before: int, block: CentredBatch, classes: Classes | None) -> None:
         """Add a batch to what `before` samples left."""
         n = before + block.n
         self.norm_sum.add_(block.norms.sum(1))

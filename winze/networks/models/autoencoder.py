@@ -13,12 +13,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.heads import Heads
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 
 HIDDEN = (512, 256, 8, 256, 512)
-Features = Float[Tensor, "sample feature"]
+SampleFeatures = Float[Tensor, "sample feature"]
 
 
 class Trunk(nn.Module):
@@ -40,7 +40,7 @@ class Trunk(nn.Module):
         self.encoder = nn.Sequential(nn.Flatten(), *_layers(sizes[: narrowest + 1]))
         self.decoder = nn.Sequential(*_layers(sizes[narrowest:]))
 
-    def features(self, x: Tensor) -> Features:
+    def features(self, x: Tensor) -> SampleFeatures:
         """The last hidden layer."""
         return self.decoder(self.encoder(x))
 
@@ -90,7 +90,7 @@ class Variational(Trunk):
         hidden = self.encoder(x)
         return self.mean(hidden), self.log_variance(hidden)
 
-    def features(self, x: Tensor) -> Features:
+    def features(self, x: Tensor) -> SampleFeatures:
         """The last hidden layer, of the mean code."""
         return self.decoder(self.code(x)[0])
 

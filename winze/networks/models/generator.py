@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 
 SLOPE = 0.1
 Images = Float[Tensor, "sample channel side side"]

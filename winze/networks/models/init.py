@@ -6,12 +6,12 @@ from typing import Literal, TypeVar
 
 from torch import nn
 
-from winze.networks.errors import NetworkError
+from winze.networks.network_error import NetworkError
 
-Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
+LayerT = TypeVar("LayerT", nn.Linear, nn.Conv2d)
 
 
-def started(layer: Layer, keep: Literal["fan_in", "fan_out"] = "fan_in") -> Layer:
+def started(layer: LayerT, keep: Literal["fan_in", "fan_out"] = "fan_in") -> LayerT:
     """A layer with Kaiming's weights for ReLU and no bias yet; "fan_in" keeps the stream's scale, "fan_out" gradients'.
 
     Where norms set the stream's scale, "fan_out" is what ResNets start with.

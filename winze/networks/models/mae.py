@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 
 HEAD = 64
 PRESETS = {

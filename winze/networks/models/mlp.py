@@ -7,8 +7,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes, started
+from winze.networks.network_error import NetworkError
 from winze.shape import Junction
 
 Norm = Literal["none", "layer", "batch"]

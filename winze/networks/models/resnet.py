@@ -9,8 +9,8 @@ from typing import Any, Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes, check_width, started, widened
+from winze.networks.network_error import NetworkError
 from winze.shape import Junction
 
 BLOCKS = {18: (2, 2, 2, 2), 20: (3, 3, 3), 34: (3, 4, 6, 3)}

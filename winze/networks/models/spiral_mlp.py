@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 from winze.shape import Junction
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {

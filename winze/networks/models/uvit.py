@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
 from winze.networks.models.mae import block
+from winze.networks.network_error import NetworkError
 
 PRESETS = {
     "uvit_s2": {"depth": 12, "width": 512, "side": 32, "patch": 2},

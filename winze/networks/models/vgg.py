@@ -7,8 +7,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes, check_width, started, widened
+from winze.networks.network_error import NetworkError
 
 CONVS = {11: (1, 1, 2, 2, 2), 13: (2, 2, 2, 2, 2), 16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 CHANNELS = (64, 128, 256, 512, 512)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from torch import nn
 
-from winze.networks.errors import NetworkError
 from winze.networks.models.init import check_sizes
+from winze.networks.network_error import NetworkError
 
 HEAD = 32
 

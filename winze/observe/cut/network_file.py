@@ -20,7 +20,7 @@ from winze.networks.trained_rules import is_rules, rules_of, warn_of_rules
 from winze.networks.weights import KEY, check_fit
 from winze.observe.cut.export import to_onnx, to_pt2
 from winze.observe.cut.prefix import CutError, prefix_of
-from winze.observe.cut.truncate import Cut, Reading, Truncated
+from winze.observe.cut.truncate import Cut, PooledHead, Truncated
 from winze.observe.passes.cuda_graph import alike
 from winze.observe.places.pooling import Layout, check_pool
 from winze.shape.capture.example import Example, accepted
@@ -103,7 +103,7 @@ def _whole(net: nn.Module, network: str | Mapping[str, Any] | None) -> bytes:
 
 
 def _packed(net: Truncated) -> bytes:
-    if not isinstance(net.head, Reading | nn.Identity):
+    if not isinstance(net.head, PooledHead | nn.Identity):
         raise ValueError("a head of your own cannot be built again from a file: save net.state_dict() instead")
     told = {**net.spec, "rules": rules_of(net), "cut": net.cut and net.cut.to_dict(), "version": VERSION}
     return _bytes(net, told | {"alike": _is_built_again(told, net)})
@@ -230,7 +230,7 @@ def _rebuilt(told: dict[str, Any], net: nn.Module, shapes: Mapping[str, Any], so
     if len(size) == 2:
         classes, features = size
         layout = Layout(**told["layout"])
-        head = Reading(classes, features, layout, told["pool"], told["index"], told["most"], told["output"])
+        head = PooledHead(classes, features, layout, told["pool"], told["index"], told["most"], told["output"])
     cut = told.get("cut")
     kept = {key: value for key, value in told.items() if key not in ("rules", "cut", "version", "alike")}
     return Truncated(body, head, cut and Cut.from_dict(cut), kept)

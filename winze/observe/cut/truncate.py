@@ -17,7 +17,7 @@ from winze.networks import difference, interpreted, unwrapped
 from winze.observe.cut.costs import SAMPLES, SpeedUp, costs
 from winze.observe.cut.prefix import CutError, Prefix, Use, prefix
 from winze.observe.passes.feed import Feed
-from winze.observe.passes.inputs import Data, generators
+from winze.observe.passes.inputs import AnyData, generators
 from winze.observe.passes.last_layer import logits_of
 from winze.observe.places.pooling import Layout, Pool, pooled, sampled
 from winze.observe.result import Scan
@@ -101,7 +101,7 @@ class Cut:
         return f"{percent(self.accuracy / self.accuracy_before)} of the accuracy {both}"
 
 
-class Reading(nn.Module):
+class PooledHead(nn.Module):
     """Features of a place as the scan took them, and a linear head on them."""
 
     def __init__(
@@ -142,7 +142,7 @@ def truncate(
     head: str | nn.Module | None = "probe",
     *,
     threshold: float = 0.95,
-    data: Data = None,
+    data: AnyData = None,
     example: Any = None,
     network: str | None = None,
     measure: bool = True,
@@ -307,7 +307,7 @@ def _head(scan: Scan, place: Place, layout: Layout, output: int, head: str | nn.
     weight = torch.from_numpy(arrays[f"{key}/weight"])
     classes, features = weight.shape
     most = int(told["rank"]["max_features"])
-    top = Reading(classes, features, layout, told["pool"], place.index, most, output)
+    top = PooledHead(classes, features, layout, told["pool"], place.index, most, output)
     with torch.no_grad():
         top.linear.weight.copy_(weight)
         top.linear.bias.copy_(torch.from_numpy(arrays[f"{key}/bias"]))
@@ -351,7 +351,7 @@ def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Exam
     if feed is not None and not isinstance(small.head, nn.Identity):
         n, accuracy, own = _measured(net, small, scan, feed)
         reference = replace(reference, accuracy=own if reference.own else nan)
-    elif isinstance(small.head, Reading) and not small.spec["note"]:
+    elif isinstance(small.head, PooledHead) and not small.spec["note"]:
         accuracy = float(scan.curve("probe")[place.index])
     return Cut(
         place,

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, default_collate
 
-from winze.observe.passes.inputs import Data, argument_names, batches_of, labels_of, prepared
+from winze.observe.passes.inputs import AnyData, argument_names, batches_of, labels_of, prepared
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Feed:
     where this is a shard (None: as the data says). `names` are the arguments that the network takes (None: any).
     """
 
-    data: Data
+    data: AnyData
     name: str
     batch: int = 256
     device: torch.device | None = None
@@ -53,7 +53,7 @@ class Feed:
     names: frozenset[str] | None = None
 
     @classmethod
-    def of(cls, data: Data, name: str, batch: int, device: torch.device, net: nn.Module) -> Feed:
+    def of(cls, data: AnyData, name: str, batch: int, device: torch.device, net: nn.Module) -> Feed:
         """Whatever people have, for this network."""
         return cls(prepared(data, name, batch, net), name, batch, device, names=argument_names(net))
 
@@ -105,7 +105,7 @@ class Feed:
 
 
 def pair(
-    train: Data, test: Data, name: str, batch: int, device: torch.device, net: nn.Module
+    train: AnyData, test: AnyData, name: str, batch: int, device: torch.device, net: nn.Module
 ) -> tuple[Feed, Feed, int]:
     """Both splits of a data set on the classes they have in common, numbered from 0, and how many those are."""
     feeds = Feed.of(train, f"{name} train", batch, device, net), Feed.of(test, f"{name} test", batch, device, net)
@@ -124,12 +124,12 @@ def pair(
     return *feeds, len(common)
 
 
-def is_pair(data: Data) -> bool:
+def is_pair(data: AnyData) -> bool:
     """Whether it is inputs and labels as such, rather than batches of them."""
     return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor)
 
 
-def _known_labels(data: Data, name: str) -> Tensor | None:
+def _known_labels(data: AnyData, name: str) -> Tensor | None:
     """The labels that come, where that can be told without reading all of the data; not in their order."""
     if is_pair(data):
         return labels_of(data[1], name)

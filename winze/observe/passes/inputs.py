@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Batches, Preprocess, load
 
-Data = Any
+AnyData = Any
 """Inputs and labels (x, y) as tensors or NumPy arrays, a torch `Dataset`, or an iterable of batches: (x, y), where x is
 a tensor, a tuple, or a dict of arguments, or one dict with the key `labels` or `label`."""
 LABELS = ("labels", "label")
@@ -35,7 +35,7 @@ class Stored:
     conventions: dict[str, Any]
 
 
-def stored(train: str | os.PathLike[str], test: Data, net: nn.Module, batch: int) -> Stored:
+def stored(train: str | os.PathLike[str], test: AnyData, net: nn.Module, batch: int) -> Stored:
     """A folder, an .npz file or a data set by name, with its images prepared as the network's configuration says.
 
     A network without one gets images of the size they have, normalised by their own statistics.
@@ -67,7 +67,7 @@ def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[st
     return set(asked)
 
 
-def prepared(data: Data, name: str, batch: int, net: nn.Module | None = None) -> Data:
+def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None) -> AnyData:
     """The data as a pair of tensors or as something that gives batches as often as needed; an error names the fix."""
     if isinstance(data, str | os.PathLike):
         raise TypeError(
@@ -90,7 +90,7 @@ def prepared(data: Data, name: str, batch: int, net: nn.Module | None = None) ->
     return data
 
 
-def batches_of(data: Data, name: str, names: frozenset[str] | None = None) -> Iterator[tuple[Any, Any]]:
+def batches_of(data: AnyData, name: str, names: frozenset[str] | None = None) -> Iterator[tuple[Any, Any]]:
     """Each batch as (x, y); of a dict, x is what a forward with arguments of these `names` takes."""
     try:
         for item in data:
@@ -183,7 +183,7 @@ def labels_of(y: Any, name: str) -> Tensor:
     return labels
 
 
-def generators(*data: Data) -> list[torch.Generator]:
+def generators(*data: AnyData) -> list[torch.Generator]:
     """The random generators that loaders bring along, which reading them moves on."""
     owners = [each for one in data for each in (one, *(getattr(one, part, None) for part in ("sampler", "dataset")))]
     found = (getattr(owner, "generator", None) for owner in owners)

@@ -21,7 +21,7 @@ class Seen(NamedTuple):
     features: Tensor | None = None
 
 
-class Classifier:
+class OutputLayer:
     """Watches for a linear layer whose result is the network's, and gathers the class means of what goes into it.
 
     `name` is the layer's, once it has been seen; None where the network ends in something else.

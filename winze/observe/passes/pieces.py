@@ -15,17 +15,17 @@ from torch.utils.data import DataLoader, SequentialSampler, Subset
 from winze.data import Batches
 from winze.measure.streaming.gram import LEAST
 from winze.observe.passes.feed import Feed, is_pair
-from winze.observe.passes.inputs import Data, batches_of, split
+from winze.observe.passes.inputs import AnyData, batches_of, split
 
 
 @dataclass(frozen=True)
-class Row:
+class SampleRange:
     """Data in one row: how many samples, in what batches, their labels, and the part from one sample to another."""
 
     samples: int
     batch: int
     labels: Callable[[], Tensor]
-    part: Callable[[int, int], Data]
+    part: Callable[[int, int], AnyData]
 
 
 def cut(feed: Feed, pieces: int) -> list[Feed]:
@@ -51,10 +51,10 @@ def cut(feed: Feed, pieces: int) -> list[Feed]:
     ]
 
 
-def _row(feed: Feed) -> Row:
+def _row(feed: Feed) -> SampleRange:
     data = feed.data
     if is_pair(data):
-        return Row(len(data[1]), feed.batch, lambda: data[1].cpu(), lambda start, end: _slice(data, start, end))
+        return SampleRange(len(data[1]), feed.batch, lambda: data[1].cpu(), lambda start, end: _slice(data, start, end))
     if isinstance(data, Batches):
         return _row_of_batches(data)
     if isinstance(data, DataLoader) and isinstance(data.sampler, SequentialSampler) and data.batch_size:
@@ -67,17 +67,17 @@ def _row(feed: Feed) -> Row:
     )
 
 
-def _row_of_batches(data: Batches) -> Row:
+def _row_of_batches(data: Batches) -> SampleRange:
     first = data.offset
 
     def part(start: int, end: int) -> Batches:
         images, labels = _slice((data.images, data.labels), first + start, first + end)
         return replace(data, images=images, labels=labels, limit=None, shard=(0, 1))
 
-    return Row(data.samples, data.size, lambda: data.labels[first : first + data.samples].cpu(), part)
+    return SampleRange(data.samples, data.size, lambda: data.labels[first : first + data.samples].cpu(), part)
 
 
-def _row_of_loader(data: DataLoader[Any], name: str) -> Row:
+def _row_of_loader(data: DataLoader[Any], name: str) -> SampleRange:
     size = data.batch_size or 1
     samples = len(data) * size if data.drop_last else len(data.dataset)  # type: ignore[arg-type]
 
@@ -85,13 +85,13 @@ def _row_of_loader(data: DataLoader[Any], name: str) -> Row:
         rows = Subset(data.dataset, range(start, end))
         return DataLoader(rows, size, num_workers=data.num_workers, collate_fn=data.collate_fn)
 
-    return Row(samples, size, lambda: _labels(data, name), part)
+    return SampleRange(samples, size, lambda: _labels(data, name), part)
 
 
-def _row_of_list(data: list[Any], name: str) -> Row:
+def _row_of_list(data: list[Any], name: str) -> SampleRange:
     counts = [len(split(each, name)[1]) for each in data]
     size = max([1, *counts[:1]])
-    return Row(
+    return SampleRange(
         sum(counts),
         size,
         lambda: _labels(data, name),

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from winze.measure import Block, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
+from winze.measure import CentredBatch, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
 from winze.measure.features import check_finite, sent
 from winze.observe.passes.feed import Batch, Feed, is_pair
-from winze.observe.passes.last_layer import Classifier
+from winze.observe.passes.last_layer import OutputLayer
 from winze.observe.passes.reader import OnceABatch, Reader
 from winze.observe.passes.shards import in_shards
 
@@ -32,12 +32,12 @@ def ridge_moments(
     kept, held = MomentsTable(widths, classes, names), MomentsTable(widths, classes, names)
     split = OnceABatch(lambda batch, device: _split(batch, classes, feed.name, device))
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         for table, (rows, labels) in zip((kept, held), split(batch, block.device), strict=True):
             if len(rows):
-                table.add(first, Block(block.features.index_select(1, rows)), labels)
+                table.add(first, CentredBatch(block.features.index_select(1, rows)), labels)
 
-    last = Classifier(reader.net, classes)
+    last = OutputLayer(reader.net, classes)
     with last.watching() if centres else nullcontext():
         for batch, seen, _ in reader.run(feed, take, f"{feed.name}: probes", see=last.see):
             last.add(batch, seen)
@@ -81,7 +81,7 @@ def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
     labels: list[Tensor] = []
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         for i, features in enumerate(block.features, first):
             rows[i].append(features.to(torch.float32, copy=True))  # the next batch may overwrite it
 
@@ -102,7 +102,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
     losses: list[Tensor] = []
     names = reader.names(feed)
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         for i, features in enumerate(block.features, first):
             check_finite(features, f"{names[i]}, one batch")
             with torch.enable_grad():

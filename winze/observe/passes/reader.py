@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from winze.measure import Block
+from winze.measure import CentredBatch
 from winze.memory import enough_memory
 from winze.observe.passes.cuda_graph import SMALL, Arguments, Replay, is_worth_it
 from winze.observe.passes.feed import Batch, Feed
@@ -25,8 +25,8 @@ from winze.shape.capture.example import Example
 AT_ONCE = 1 << 20
 """Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""
 
-Take = Callable[[int, Block, Batch], None]
-Blocks = Iterable[tuple[int, Block]]
+TakeBlock = Callable[[int, CentredBatch, Batch], None]
+Blocks = Iterable[tuple[int, CentredBatch]]
 """Features of neighbouring places of one width, each with the number of the first."""
 T = TypeVar("T")
 
@@ -50,7 +50,7 @@ class Reader:
     def run(
         self,
         feed: Feed,
-        take: Take,
+        take: TakeBlock,
         text: str,
         whole: bool = False,
         see: Callable[[Any, int], Any] = lambda output, samples: None,
@@ -82,7 +82,7 @@ class Reader:
         def gathered(arguments: Arguments) -> tuple[list[tuple[int, Tensor]], Any, Any]:
             with waiting.gathering() as features:
                 seen = forward(arguments)
-            return features, seen, reduce(((first, Block(each)) for first, each in features), len(waiting.batch))
+            return features, seen, reduce(((first, CentredBatch(each)) for first, each in features), len(waiting.batch))
 
         position = {spot.place.index: i for i, spot in enumerate(self.spots)}
         replay: Replay[Any] | None = None
@@ -115,7 +115,7 @@ class Reader:
         """How many features each place has."""
         found = [0] * len(self.spots)
 
-        def take(first: int, block: Block, batch: Batch) -> None:
+        def take(first: int, block: CentredBatch, batch: Batch) -> None:
             found[first : first + len(block)] = [block.width] * len(block)
 
         batch = next(iter(feed))
@@ -131,7 +131,7 @@ class Reader:
 class _Waiting:
     """Features of places that wait to be handed on together; what is large on its own does not wait."""
 
-    def __init__(self, reader: Reader, take: Take, data: str) -> None:
+    def __init__(self, reader: Reader, take: TakeBlock, data: str) -> None:
         self.reader, self.take, self.data = reader, take, data
         self.views = reader.pool != "mean"  # of an output that the network may overwrite
         self.rows: list[Tensor] = []
@@ -174,7 +174,7 @@ class _Waiting:
         self.given += features.numel()
         if self.gathered is None:
             with enough_memory(f"{self.data}, place {self._name(first)!r}, {features.shape[2]} features"):
-                self.take(first, Block(features), self.batch)
+                self.take(first, CentredBatch(features), self.batch)
         else:
             self.gathered.append((first, features.clone() if self.views else features))
 

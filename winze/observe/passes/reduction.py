@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Bool, Float64, Int64
 from torch import Tensor
 
-from winze.measure import CKA, Block, Classes, Probe, answers_at_once
+from winze.measure import CKA, CentredBatch, Classes, Probe, answers_at_once
 from winze.measure.streaming.gram import LEAST, WIDE
 from winze.measure.streaming.pairs import Share
 from winze.observe.passes.feed import Batch
@@ -43,7 +43,7 @@ class Reduction:
         cka: CKA | None,
         probes: Sequence[Probe] | None,
         widths: Sequence[int],
-        thin: Callable[[int, Block], Block],
+        thin: Callable[[int, CentredBatch], CentredBatch],
         names: Sequence[str] | None,
     ) -> None:
         self.cka, self.probes, self.widths, self.thin, self.names = cka, probes, widths, thin, names
@@ -62,14 +62,14 @@ class Reduction:
                 pass
         return Reduced(share, answered)
 
-    def _asked(self, blocks: Blocks, answered: list[Answered]) -> Iterator[tuple[int, Block]]:
+    def _asked(self, blocks: Blocks, answered: list[Answered]) -> Iterator[tuple[int, CentredBatch]]:
         """The same blocks, one at a time, once their probes have answered."""
         for first, block in blocks:
             if self.probes is not None:
                 answered.append(self._ask(first, block, self.probes))
             yield first, block
 
-    def take(self, first: int, block: Block, thin: Block, batch: Batch) -> None:
+    def take(self, first: int, block: CentredBatch, thin: CentredBatch, batch: Batch) -> None:
         """Take a block of a batch, and its features that enter CKA: only what `reduce` has left to do."""
         if self.cka is not None:
             if batch.reduced and self._shares(thin.n) and self.cka.is_between_batches:
@@ -97,7 +97,7 @@ class Reduction:
         """Whether CKA takes a batch by its share: a GPU would wait for wide features, few samples wait for others."""
         return samples >= LEAST and max(self.widths) < WIDE
 
-    def _ask(self, first: int, block: Block, probes: Sequence[Probe]) -> Answered:
+    def _ask(self, first: int, block: CentredBatch, probes: Sequence[Probe]) -> Answered:
         return Answered(first, answers_at_once(probes[first : first + len(block)], block), block.broken)
 
 

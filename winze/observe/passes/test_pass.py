@@ -11,9 +11,9 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from winze.measure import CKA, Block, Classes, ClassMeans, Moments, MomentsTable, Probe, nearest_mean
+from winze.measure import CKA, CentredBatch, Classes, ClassMeans, Moments, MomentsTable, Probe, nearest_mean
 from winze.observe.passes.feed import Batch, Feed
-from winze.observe.passes.last_layer import Classifier, Seen
+from winze.observe.passes.last_layer import OutputLayer, Seen
 from winze.observe.passes.reader import OnceABatch, Reader
 from winze.observe.passes.reduction import Reduction
 from winze.observe.places.pooling import sampled
@@ -77,14 +77,14 @@ def read_test(
     whole = bool(probes) and any(p.weight.shape[1] > reader.max_features for p in probes or ())
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
 
-    def thin(first: int, block: Block) -> Block:
+    def thin(first: int, block: CentredBatch) -> CentredBatch:
         if not whole or block.width <= reader.max_features:
             return block
         places = [spot.place.index for spot in reader.spots[first : first + len(block)]]
         features = zip(block.features, places, strict=True)
-        return Block(torch.stack([sampled(each, reader.max_features, index) for each, index in features]))
+        return CentredBatch(torch.stack([sampled(each, reader.max_features, index) for each, index in features]))
 
-    def take(first: int, block: Block, batch: Batch) -> None:
+    def take(first: int, block: CentredBatch, batch: Batch) -> None:
         some = thin(first, block)
         if table is not None:
             table.add(first, some, marks(batch, block.device))
@@ -106,7 +106,7 @@ def read_test(
     strays: list[Tensor] = []
     labels: list[Tensor] = []
     outputs = 0
-    last = Classifier(reader.net, classes)
+    last = OutputLayer(reader.net, classes)
     with last.watching() if collapse else nullcontext():
         for batch, end, reduced in reader.run(
             feed, take, f"{feed.name}: reading", whole=whole, see=see, reduce=reduction.reduce

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from winze.shape.capture.example import Example
 
-Seen = tuple[tuple[int, tuple[int, ...]], ...]
+TensorIds = tuple[tuple[int, tuple[int, ...]], ...]
 """Tensors by identity and shape."""
 
 
@@ -24,8 +24,8 @@ class Event:
     name: str
     module: nn.Module
     call: int
-    given: Seen
-    outputs: Seen
+    given: TensorIds
+    outputs: TensorIds
     begun: int
 
     @property

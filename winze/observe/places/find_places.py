@@ -18,13 +18,13 @@ from winze.observe.places.channel_axis import NORMS, channel_axis, is_activation
 from winze.observe.places.pooling import LAYOUTS, Layout, Pool, pooled
 from winze.place import Place
 from winze.shape.capture.example import Example
-from winze.shape.capture.search import Found
+from winze.shape.capture.sum_search import Found
 from winze.shape.find import Discovery, branch_modules, discover
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 BEFORE = "before "
 """What the name of a place begins with that is read on its way into a module."""
-Where = str | Sequence[str] | None
+PlaceNames = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Chosen:
         return self.event.begun - 0.5 if self.before else float(events.index(self.event))
 
 
-def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout: str | None = None) -> Spots:
+def find_spots(net: nn.Module, example: Any = None, where: PlaceNames = None, layout: str | None = None) -> Spots:
     """The places of a network.
 
     `None`: the outputs of the blocks that hold junctions; the stream after each sum, where the network's own forward
@@ -130,7 +130,7 @@ def find_spots(net: nn.Module, example: Any = None, where: Where = None, layout:
     return Spots(spots, {} if asked or found is None else dict(found.junctions.unread))
 
 
-def _chosen(net: nn.Module, where: Where, found: Discovery | None, events: list[Event]) -> list[Chosen]:
+def _chosen(net: nn.Module, where: PlaceNames, found: Discovery | None, events: list[Event]) -> list[Chosen]:
     if where is not None and where != "layers":
         chosen = _asked([where] if isinstance(where, str) else list(where), events)
     else:

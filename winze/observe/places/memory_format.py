@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from winze.observe.places.find_places import Spots, Where, find_spots
+from winze.observe.places.find_places import PlaceNames, Spots, find_spots
 from winze.observe.places.pooling import Pool
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ def by_pixel(arguments: T) -> T:
 
 
 def spots_and_order(
-    net: nn.Module, example: Any, device: torch.device, pool: Pool, places: Where, layout: str | None = None
+    net: nn.Module, example: Any, device: torch.device, pool: Pool, places: PlaceNames, layout: str | None = None
 ) -> tuple[Spots, bool]:
     """The places of a network, and whether to give it pictures pixel by pixel, which some forwards cannot take."""
     if is_quicker_by_pixel(net, device, pool):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.claim import Check, Quantities, Runs
+from winze.lab.claims.claim import Check, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
 from winze.readings import Point, Readings, facts
 from winze.readings.wording import label
@@ -38,7 +38,7 @@ class CorrelatesNegatively(Check):
         labels = grid.labels(self.over, cell)
         return tuple(grid.complete(cell | {self.over: label}) for label in labels) if len(labels) > 2 else ()
 
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: Runs, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         own = {point: runs[point] for point in self.points(cell, grid)}
         shared = sorted(set.intersection(*(set(seeds) for seeds in own.values())))
         found = [correlations([seeds[seed] for seeds in own.values()], self.one, self.other) for seed in shared]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.lab import Bench, Prepared, Study, learn, prepare, read, store_curve
-from winze.lab.claims.quantities import Number
+from winze.lab.claims.quantities import RunNumber
 from winze.measure import frechet_distance
 from winze.networks import build
 from winze.networks.inception import MissingWeightsError, inception
@@ -110,7 +110,7 @@ class _Hidden(nn.Module):
 
 
 @dataclass(frozen=True)
-class BestProbe(Number):
+class BestProbe(RunNumber):
     """The highest probe accuracy over blocks and times."""
 
     measure: str = "probe"

@@ -10,7 +10,7 @@ import numpy as np
 
 from winze.data import Flip, Noise, PadCrop
 from winze.lab import Data, Network, Reading, Scale
-from winze.lab.claims.quantities import Number, Over, Whole
+from winze.lab.claims.quantities import Over, RunNumber, Whole
 from winze.readings import Array, facts
 from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion, erode
 from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG
@@ -107,13 +107,13 @@ DEPARTURES = (
 )
 
 
-def after(task: int, test: str = ORIGINAL) -> Number:
+def after(task: int, test: str = ORIGINAL) -> RunNumber:
     """The accuracy on a test set after a task; the original one has the squares of task 0."""
     said = {ORIGINAL: "original", CLEAN: "clean", RANDOM: "random-square", CODED: "class-coded"}[test]
     return Whole(f"{test} after task {task}").named(f"{said} accuracy after task {task}")
 
 
-def fall(test: str = ORIGINAL) -> Number:
+def fall(test: str = ORIGINAL) -> RunNumber:
     """How much accuracy on a test set task 1 costs."""
     return (after(0, test) - after(1, test)).named(f"fall of the {test} accuracy")
 

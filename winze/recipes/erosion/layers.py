@@ -14,7 +14,7 @@ import numpy as np
 
 from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import at_least, at_most, several
-from winze.lab.claims.quantities import At, Number, hidden
+from winze.lab.claims.quantities import At, RunNumber, hidden
 from winze.readings import Readings
 from winze.readings.over_seeds import layer_numbers
 from winze.recipes.erosion import _settings as use
@@ -27,7 +27,7 @@ each = ("network", "first")
 
 
 @dataclass(frozen=True)
-class Ranks(Number):
+class Ranks(RunNumber):
     """The share of layers whose rank fell, or the mean over layers of the rank after over that before."""
 
     fallen: bool = False

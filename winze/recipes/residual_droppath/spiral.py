@@ -19,7 +19,7 @@ import numpy as np
 from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale
 from winze.lab.claims import at_least, higher, several
 from winze.lab.claims.claim import Several
-from winze.lab.claims.quantities import Number, OverLooks, Whole, last
+from winze.lab.claims.quantities import OverLooks, RunNumber, Whole, last
 from winze.recipes.residual_droppath._settings import ABOUT, PAPER
 from winze.recipes.residual_droppath._spiral import Spirals, work
 from winze.report.experiment import over_depth
@@ -32,12 +32,12 @@ RULES = {"standard": None, "droppath": DropPath(), "output_sample": ResidualDrop
 OURS, FEATURES = {"algorithm": "output_sample"}, {"streams": "", "branches": "_branches"}
 
 
-def lowest(measure: str) -> Number:
+def lowest(measure: str) -> RunNumber:
     """The lowest value of all looks at a network."""
     return OverLooks(measure, np.min).named(f"lowest {measure} during training")
 
 
-def both(measure: str, check: Any, number: Callable[[str], Number] = Whole, **more: Any) -> Several:
+def both(measure: str, check: Any, number: Callable[[str], RunNumber] = Whole, **more: Any) -> Several:
     """A check of streams, and one of branches."""
     return several("features", {name: check(number(f"{measure}{end}"), **more) for name, end in FEATURES.items()})
 

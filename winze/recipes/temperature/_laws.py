@@ -16,10 +16,10 @@ from winze.measure import aligned_norm, column_softmax, singular_gap, singular_g
 
 ROUNDING = 1e-9  # of float64 sums and decompositions of small matrices
 FLOAT = torch.float64
-Found = tuple[float, Tensor, dict[str, Tensor]]
+LawCases = tuple[float, Tensor, dict[str, Tensor]]
 
 
-def p1(cases: int, draw: Generator) -> Found:
+def p1(cases: int, draw: Generator) -> LawCases:
     """Some matrix of rank 2 has softmax(c B) of full rank: B = A Aᵀ of unit rows in the plane."""
     c = torch.logspace(-2, 5, 29, dtype=FLOAT)
     curves, slack = {}, math.inf
@@ -33,7 +33,7 @@ def p1(cases: int, draw: Generator) -> Found:
     return slack, c, curves
 
 
-def p2(cases: int, draw: Generator) -> Found:
+def p2(cases: int, draw: Generator) -> LawCases:
     """0 ≤ σ_1 − σ_n ≤ √(1 + r) − √max(1/n − r, 0) for columns that are probabilities."""
     pairs = []
     for _ in range(cases):
@@ -45,7 +45,7 @@ def p2(cases: int, draw: Generator) -> Found:
     return min(float((bound - gap).min()), float(gap.min())), bound[:400], {"σ₁ − σₙ": gap[:400]}
 
 
-def p3(cases: int, draw: Generator) -> Found:
+def p3(cases: int, draw: Generator) -> LawCases:
     """rank softmax(c x yᵀ) goes to 1 as c → 0, and to that of its columns' largest entries, ≤ 2, as c → ∞."""
     c = torch.logspace(-9, 12, 43, dtype=FLOAT)
     x, y = (2 * torch.rand(cases, 8, generator=draw, dtype=FLOAT) - 1 for _ in range(2))
@@ -59,7 +59,7 @@ def p3(cases: int, draw: Generator) -> Found:
     return min(slack, float(2 - end.max())), c, {"mean": ranks.mean(1), "largest": ranks.amax(1)}
 
 
-def p4(cases: int, draw: Generator) -> Found:
+def p4(cases: int, draw: Generator) -> LawCases:
     """‖W A‖_F ≤ ‖Σ_W Σ_A‖_F, with equality where the left vectors of A are the right vectors of W."""
     n, turn = 16, torch.linspace(0, 1, 21, dtype=FLOAT)
     weight, features = (torch.randn(cases, n, n, generator=draw, dtype=FLOAT) for _ in range(2))
@@ -74,7 +74,7 @@ def p4(cases: int, draw: Generator) -> Found:
     return slack, turn, {"mean": reached.mean(1), "largest": reached.amax(1)}
 
 
-def p5(cases: int, draw: Generator) -> Found:
+def p5(cases: int, draw: Generator) -> LawCases:
     """Of aligned layers σ_1(W_L … W_1) = Π σ_1(W_i) ≥ (min_i σ_1)^L; of others it is no larger."""
     n, depth = 8, 12
     weights = torch.randn(max(1, cases // 20), depth, n, n, generator=draw, dtype=FLOAT) / math.sqrt(n)
@@ -94,7 +94,7 @@ def p5(cases: int, draw: Generator) -> Found:
     return -max(map(float, breaks)), depths, {name: one.log().mean(0).exp() for name, one in grown.items()}
 
 
-def p6(cases: int, draw: Generator) -> Found:
+def p6(cases: int, draw: Generator) -> LawCases:
     """As T → ∞ the loss goes to ln n, and T times its gradient by the logits to 1/n − y; errors fall as 1/T."""
     n, temperatures = 10, torch.logspace(0, 6, 25, dtype=FLOAT)
     logits = torch.randn(n, cases, generator=draw, dtype=FLOAT)
@@ -107,7 +107,7 @@ def p6(cases: int, draw: Generator) -> Found:
     return slack, temperatures, {"|loss − ln n|": loss, "|T gradient − (1/n − y)|": slope}
 
 
-def p7(cases: int, draw: Generator) -> Found:
+def p7(cases: int, draw: Generator) -> LawCases:
     """Cross-entropy has no gradient along (1, …, 1), so that what is learned has rank C − 1 at most."""
     n, steps = 5, 400
     start = 0.1 * torch.randn(max(1, cases // 50), n, n, generator=draw, dtype=FLOAT)

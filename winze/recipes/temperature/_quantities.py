@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.claims.quantities import LAST_OOD, OOD, Number, Over, PeakLayer, Whole, best, drop, hidden, last
+from winze.lab.claims.quantities import LAST_OOD, OOD, Over, PeakLayer, RunNumber, Whole, best, drop, hidden, last
 from winze.readings import Array, Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers
 
@@ -16,7 +16,7 @@ SLACK = 1e-9
 
 
 @dataclass(frozen=True)
-class Kappa(Number):
+class Kappa(RunNumber):
     """The share of depth after which probes are as good as they get; lower is more compressed.
 
     κ = ℓ* / L,   ℓ* the first layer with accuracy ≥ η max,   L the number in the network's name
@@ -63,7 +63,7 @@ def together(norms: Array) -> float:
     return float(np.sqrt(np.square(norms[:-1]).sum()))
 
 
-QUANTITIES: dict[str, Number] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_ℓ acc(ℓ) on OOD data
+QUANTITIES: dict[str, RunNumber] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_ℓ acc(ℓ) on OOD data
     "kappa": Kappa(),
     "rho": drop("probe", OOD) / best("probe", OOD),
     "rho_at_the_output": (best("probe", OOD) - last("probe", OOD)) / best("probe", OOD),

@@ -18,7 +18,7 @@ from winze.lab import Bench
 from winze.measure import column_softmax
 from winze.train.seeds import generator
 
-Loss = Literal["mse", "ce", "dynamic", "detached"]
+ToyLoss = Literal["mse", "ce", "dynamic", "detached"]
 Logits = Float64[Tensor, "member class sample"]
 MOMENTS = 120  # of training that are stored, evenly spread on a logarithmic scale
 HARD = 0.3  # the noise at which losses are compared
@@ -33,7 +33,7 @@ class Toy:
     rank counts singular values above `relative` times the largest; `sigmas` are the noise on `draws` samples per class.
     """
 
-    loss: Loss = "ce"
+    loss: ToyLoss = "ce"
     classes: int = 5
     layers: int = 3
     scale: float = 0.05
@@ -45,7 +45,7 @@ class Toy:
     draws: int = 1000
 
 
-def gradient(loss: Loss, logits: Logits) -> Logits:
+def gradient(loss: ToyLoss, logits: Logits) -> Logits:
     """The gradient of the loss by the logits of n samples.
 
     mse: (A − I) / n      ce: (softmax(A) − I) / n

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab.claims.quantities import Number
+from winze.lab.claims.quantities import RunNumber
 from winze.measure import missing
 from winze.readings import Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers
 
 
 @dataclass(frozen=True)
-class LayerReaching(Number):
+class LayerReaching(RunNumber):
     """The paper's number of the first layer whose probe reaches an accuracy."""
 
     bar: float

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from winze.lab import Axis, Bench, Claim, Continual, Data, Network, Question, TaskSequence, tasks
-from winze.lab.claims.quantities import At, Number, Over, Whole
+from winze.lab.claims.quantities import At, Over, RunNumber, Whole
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX, over_chance
 from winze.observe import scan
 from winze.place import Place
@@ -46,7 +46,7 @@ TOP = 10  # layers that the thesis substitutes
 NONE = 0.02  # accuracy that counts as no gain and no loss
 
 
-def on(task: int, measure: str, name: str = "") -> Number:
+def on(task: int, measure: str, name: str = "") -> RunNumber:
     """A number of a task, such as the accuracy of a combination of extractor and tunnel."""
     return Whole(measure, f"task {task}").named(f"{name or measure} on task {task}")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from winze.data import MissingDataError, load
 from winze.lab import Bench, Prepared, Study, learn, prepare, read
-from winze.lab.claims.quantities import Number
+from winze.lab.claims.quantities import RunNumber
 from winze.lab.study import steps_of
 from winze.measure import missing
 from winze.observe import Watch
@@ -74,10 +74,10 @@ def scans(readings: Readings) -> list[tuple[float, Readings]]:
 
 
 @dataclass(frozen=True)
-class AtLoss(Number):
+class AtLoss(RunNumber):
     """A number of a scan, of the network as it was when its training loss was first at most `loss`."""
 
-    number: Number
+    number: RunNumber
     loss: float
 
     @property
@@ -100,7 +100,7 @@ class AtLoss(Number):
         return next((one for loss, one in scans(readings) if loss <= self.loss), None)
 
 
-def over_loss(title: str, numbers: Mapping[str, Number], colour: str, panel: str) -> Drawing:
+def over_loss(title: str, numbers: Mapping[str, RunNumber], colour: str, panel: str) -> Drawing:
     """Numbers of networks in training over their training loss: one dot per epoch that was read and seed."""
 
     def told(runs: PointRuns) -> Panels:
@@ -114,7 +114,7 @@ def over_loss(title: str, numbers: Mapping[str, Number], colour: str, panel: str
     return stored_curves(title, told)
 
 
-def _line(point: Point, colour: str, readings: Readings, one: Number) -> Line | None:
+def _line(point: Point, colour: str, readings: Readings, one: RunNumber) -> Line | None:
     pairs = np.array([(loss, float(one(then))) for loss, then in scans(readings)])
     kept = pairs[np.isfinite(pairs[:, 1])]
     return Line(name_of(colour, point[colour]), kept[:, 0], kept[:, 1]) if len(kept) else None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from winze.data.class_names import resolve, split_name
-from winze.lab.claims.quantities import OOD, At, Number, Over, PeakLayer, TunnelLayer, Whole, best, drop, hidden
+from winze.lab.claims.quantities import OOD, At, Over, PeakLayer, RunNumber, TunnelLayer, Whole, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel, means_of
@@ -34,7 +34,7 @@ SPIKE_HEIGHT = Over("numerical_rank", lambda ranks: max(0.0, spike(ranks))).name
 
 
 @dataclass(frozen=True)
-class OverChance(Number):
+class OverChance(RunNumber):
     """The accuracy as a multiple of chance (of two classes 75 % count as 2); the data's name tells their number."""
 
     measure: str = "accuracy"
@@ -54,7 +54,7 @@ LEARNED = OverChance(), 2.0
 
 
 @dataclass(frozen=True)
-class AtTunnel(Number):
+class AtTunnel(RunNumber):
     """A measure at the last layer of the extractor, or so many layers behind it."""
 
     measure: str
@@ -72,10 +72,10 @@ class AtTunnel(Number):
 
 
 @dataclass(frozen=True)
-class OverSets(Number):
+class OverSets(RunNumber):
     """One number out of the same number of several OOD sets; of all that were read, where `sets` names none."""
 
-    make: Callable[[str], Number]
+    make: Callable[[str], RunNumber]
     reduce: Callable[[Sequence[float]], float]
     sets: tuple[str, ...] = ()
     measure: str = "probe"
@@ -88,13 +88,13 @@ class OverSets(Number):
         return self.reduce([self.make(name)(readings) for name in names])
 
 
-def lost(data: str) -> Number:
+def lost(data: str) -> RunNumber:
     """The share of its best probe that an OOD set has lost at the last hidden layer."""
     return drop("probe", data) / best("probe", data)
 
 
 @dataclass(frozen=True)
-class OverTraining(Number):
+class OverTraining(RunNumber):
     """One number of a measure's values [place, step] during training, and of where the tunnel starts.
 
     `reduce(values, start)` gets the number of the extractor's layers.
@@ -122,7 +122,7 @@ class OverTraining(Number):
 
 
 @dataclass(frozen=True)
-class OverMatrix(Number):
+class OverMatrix(RunNumber):
     """One number of a stored matrix between all pairs of hidden places."""
 
     measure: str

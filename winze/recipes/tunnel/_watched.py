@@ -13,7 +13,7 @@ from torch.optim.swa_utils import update_bn
 from winze.data import Batches
 from winze.lab import Bench, Prepared, Study, learn, prepare, read
 from winze.lab.claims.quantities import TunnelLayer, Whole
-from winze.lab.layers import Weights, crossed, layer_of_each, weights_of
+from winze.lab.layers import NamedTensors, crossed, layer_of_each, weights_of
 from winze.place import Place
 from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.over_seeds import means_of
@@ -40,7 +40,7 @@ def watch_and_reset(study: Study, bench: Bench) -> None:
         reset(bench.readings, prepared, start, study.watching.samples)
 
 
-def reset(readings: Readings, prepared: Prepared, start: Weights, samples: int) -> None:
+def reset(readings: Readings, prepared: Prepared, start: NamedTensors, samples: int) -> None:
     """Evaluate the network with all hidden layers from one on as they began, and again with fresh norm statistics."""
     net, dataset, study, end = prepared.net, prepared.dataset, prepared.study, weights_of(prepared.net)
     layers, trained = layer_of_each(net), {name for name, _ in net.named_parameters()}

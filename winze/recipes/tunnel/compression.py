@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most, several
-from winze.lab.claims.quantities import Number, hidden
+from winze.lab.claims.quantities import RunNumber, hidden
 from winze.readings import Readings
 from winze.readings.facts import MOST_FEATURES
 from winze.recipes.tunnel import _settings as use
@@ -26,11 +26,11 @@ from winze.report.scan.embedding_plot import embedding
 
 
 @dataclass(frozen=True)
-class PerFeature(Number):
+class PerFeature(RunNumber):
     """A sum over features, divided by their number."""
 
     measure: str
-    at: Callable[[str], Number]
+    at: Callable[[str], RunNumber]
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -40,7 +40,7 @@ class PerFeature(Number):
         return self.at(self.measure)(readings) / min(self.at("features")(readings), MOST_FEATURES)
 
 
-def kept(measure: str) -> Number:
+def kept(measure: str) -> RunNumber:
     """The variance per feature at the last hidden layer, over that at the start of the tunnel."""
     return PerFeature(measure, hidden) / PerFeature(measure, AtTunnel)
 

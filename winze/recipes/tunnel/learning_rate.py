@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from winze.lab import Axis, Question, Recipe, Scale, Watching, falls, rises, several
-from winze.lab.claims.quantities import OOD, Number, TunnelLayer, hidden
+from winze.lab.claims.quantities import OOD, RunNumber, TunnelLayer, hidden
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._course import COURSE, LOSS, AtLoss, follow, over_loss
 from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST
@@ -34,12 +34,12 @@ def warm(training: Training) -> Training:
     return replace(training, schedule=replace(training.schedule, warmup=Epochs(2), per="step"))
 
 
-def matched(number: Number) -> dict[str, Number]:
+def matched(number: RunNumber) -> dict[str, RunNumber]:
     """A number of the trained network, and the same number at equal training losses."""
     return {"equal epochs": number} | {f"training loss {loss}": AtLoss(number, loss) for loss in LOSSES}
 
 
-def asked(text: str, check: Callable[..., Any], number: Number, departure: str = "") -> Question:
+def asked(text: str, check: Callable[..., Any], number: RunNumber, departure: str = "") -> Question:
     """Whether a number changes with the logarithm of the learning rate, by epochs and by training loss."""
     checks = several("compared at", {name: check(one, **slope) for name, one in matched(number).items()})
     return Question(text, checks, each="network", departure=departure, scales=("cpu", "gpu", "paper"))

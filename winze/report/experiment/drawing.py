@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 PointRuns = Mapping[Point, Sequence[Readings]]
 """The readings of every point, one per seed."""
 Axes = str | tuple[str, ...]
-At = Mapping[str, Label | tuple[Label, ...]]
+PointsAt = Mapping[str, Label | tuple[Label, ...]]
 """Which points are drawn: one value of an axis, or several."""
-Curve = tuple[Array, Array]
+SeedCurve = tuple[Array, Array]
 """Where a curve was read, and its values [seed, x]."""
 DASHES = ("-", "--", ":", "-.")
 
@@ -46,7 +46,7 @@ def as_axes(*given: Axes | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(flat))
 
 
-def chosen(runs: PointRuns, at: At | None) -> dict[Point, list[Readings]]:
+def chosen(runs: PointRuns, at: PointsAt | None) -> dict[Point, list[Readings]]:
     """The points that ran and have these values."""
     wanted = {axis: one if isinstance(one, tuple) else (one,) for axis, one in (at or {}).items()}
     return {
@@ -95,7 +95,7 @@ def looks_of(labels: Iterable[Label], colours: style.Theme) -> dict[Label, dict[
 
 
 def draw_curves(
-    curves: Mapping[Point, Mapping[str, Curve]],
+    curves: Mapping[Point, Mapping[str, SeedCurve]],
     theme: str,
     *,
     colour: str | None,

@@ -13,7 +13,7 @@ import numpy as np
 
 from winze.readings import Array
 from winze.report import style
-from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
+from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
 from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ BELOW = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 Arrays = dict[str, Array]
 
 
-def node_maps(at: At, title: str, training: bool = False) -> Drawing:
+def node_maps(at: PointsAt, title: str, training: bool = False) -> Drawing:
     """The maps of a network, a row per node and a column per layer, at the end or at every step that was kept."""
 
     def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
@@ -101,7 +101,7 @@ def _by_class(arrays: Arrays) -> list[Array]:
     return [arrays["points"][labels == label].astype(np.float64).T for label in np.unique(labels)]
 
 
-def _holding(runs: PointRuns, array: str, at: At | None = None) -> Arrays:
+def _holding(runs: PointRuns, array: str, at: PointsAt | None = None) -> Arrays:
     """The arrays of the first readings that have this one."""
     found = (one.arrays for seeds in chosen(runs, at).values() for one in seeds if array in one.arrays)
     arrays = next(found, None)
@@ -125,7 +125,7 @@ def sample_points(title: str) -> Drawing:
     return Drawing(title, draw)
 
 
-def distance_tables(panel: Axes, at: At, title: str) -> Drawing:
+def distance_tables(panel: Axes, at: PointsAt, title: str) -> Drawing:
     """The mean distance between any two layers of each point's first network, on a logarithmic scale."""
 
     def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:

@@ -11,7 +11,7 @@ import numpy as np
 from winze.readings import Array, Readings, facts
 from winze.readings.over_seeds import layer_numbers
 from winze.readings.wording import data_name, label
-from winze.report.experiment.drawing import At, Axes, Curve, Drawing, PointRuns, as_axes, chosen, draw_curves
+from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, SeedCurve, as_axes, chosen, draw_curves
 from winze.report.scan.profile import depth_axis
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def over_depth(
     panel: Axes | None = None,
     *,
     ood: bool = False,
-    at: At | None = None,
+    at: PointsAt | None = None,
     title: str | None = None,
     across: str = "layer",
     up: str | None = None,
@@ -63,9 +63,9 @@ def over_depth(
 
 def _read(
     seeds: Sequence[Readings], wanted: Mapping[str, tuple[str, str | None]], ood: bool, shown: Callable[[Array], Array]
-) -> dict[str, Curve]:
+) -> dict[str, SeedCurve]:
     """The curves that all seeds have at the same places; a set that is the network's own is not drawn twice."""
-    found: dict[str, Curve] = {}
+    found: dict[str, SeedCurve] = {}
     for name, (measure, data) in wanted.items():
         if (measure, None) in wanted.values() and data is not None and data == facts.home(seeds[0]):
             continue

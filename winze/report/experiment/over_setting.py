@@ -30,7 +30,7 @@ def over_setting(
     panel: common.Axes | None = None,
     *,
     paper: Mapping[Any, float] | None = None,
-    at: common.At | None = None,
+    at: common.PointsAt | None = None,
     title: str | None = None,
     across: str | None = None,
     up: str | None = None,

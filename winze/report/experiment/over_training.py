@@ -9,7 +9,7 @@ import numpy as np
 
 from winze.readings import Readings, facts
 from winze.readings.wording import label
-from winze.report.experiment.drawing import At, Axes, Curve, Drawing, PointRuns, as_axes, chosen, draw_curves
+from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, SeedCurve, as_axes, chosen, draw_curves
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -20,7 +20,7 @@ def over_training(
     colour: str | None = None,
     panel: Axes | None = None,
     *,
-    at: At | None = None,
+    at: PointsAt | None = None,
     title: str | None = None,
     across: str | None = None,
     up: str | None = None,
@@ -53,8 +53,8 @@ def over_training(
     return Drawing(named, draw, as_axes(colour, panel, tuple(at or ())))
 
 
-def _read(seeds: Sequence[Readings], wanted: Mapping[str, str]) -> dict[str, Curve]:
-    found: dict[str, Curve] = {}
+def _read(seeds: Sequence[Readings], wanted: Mapping[str, str]) -> dict[str, SeedCurve]:
+    found: dict[str, SeedCurve] = {}
     for name, measure in wanted.items():
         rows = [[row for row in one.rows if row.measure == measure and row.index is None] for one in seeds]
         curves = [{row.step: row.value for row in one if row.step is not None} for one in rows]

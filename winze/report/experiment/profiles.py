@@ -8,7 +8,7 @@ from winze.readings import Readings, facts
 from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
 from winze.readings.wording import label, percent, short
 from winze.report import style
-from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped, seeds_of
+from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped, seeds_of
 from winze.report.scan.profile import panel as draw_panel
 from winze.report.scan.scans import UnreadError
 
@@ -22,7 +22,7 @@ def profiles(
     *,
     second: str = "numerical_rank",
     threshold: float = 0.95,
-    at: At | None = None,
+    at: PointsAt | None = None,
     title: str = "Depth profile",
 ) -> Drawing:
     """Every point's mean probes and, dashed, another measure over depth; the band spans the seeds.

@@ -11,7 +11,7 @@ from winze.readings import facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
 from winze.readings.wording import percent, short
 from winze.report import style
-from winze.report.experiment.drawing import At, Axes, Drawing, PointRuns, as_axes, chosen, grouped
+from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
 from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def tunnel_starts(
     paper: Mapping[Any, float] | None = None,
     whose: str = "paper",
     within: float = 1.0,
-    at: At | None = None,
+    at: PointsAt | None = None,
     title: str | None = None,
 ) -> Drawing:
     """The layers of every point as a bar: curves are averaged over seeds first, the thin line is the 95 % interval.

@@ -13,7 +13,7 @@ from winze.report.scan.summary import LEVEL, comparison, findings, starts
 
 
 @dataclass(frozen=True)
-class Number:
+class OpeningNumber:
     """One number of the first screen: what it is, the number, and what it is compared with."""
 
     title: str
@@ -43,32 +43,34 @@ def lead(scans: dict[str, Readings], threshold: float) -> str:
     return f"{where} {reached} probe accuracy; {rest} a tunnel{fall}."
 
 
-def numbers(readings: Readings, threshold: float) -> list[Number]:
+def numbers(readings: Readings, threshold: float) -> list[OpeningNumber]:
     """Start of the tunnel, accuracy with and without it, OOD accuracy lost, and what a cut leaves."""
     found, places = facts.entrance(readings, threshold), facts.places(readings)
     start = None if found is None else found.tunnel.start
     made = []
     if found is not None and start is not None:
         last = start == places[-1]
-        made.append(Number("tunnel", "none" if last else f"after layer {start.index + 1}", f"of {len(places)} layers"))
+        made.append(
+            OpeningNumber("tunnel", "none" if last else f"after layer {start.index + 1}", f"of {len(places)} layers")
+        )
         kept = f"probe at layer {start.index + 1}: {percent(found.tunnel.accuracy)}"
-        made.append(Number("accuracy", percent(found.tunnel.reference), kept))
+        made.append(OpeningNumber("accuracy", percent(found.tunnel.reference), kept))
     elif found is not None:
-        made.append(Number("tunnel", "none", f"of {len(places)} layers"))
+        made.append(OpeningNumber("tunnel", "none", f"of {len(places)} layers"))
     for data in facts.others(readings)[:1]:
         best = facts.best_for(readings, data)
         if best is not None and isfinite(best.gain):
             what = f"{percent(best.accuracy)} at layer {best.place.index + 1}, {percent(best.last)} at the last"
-            made.append(Number("OOD accuracy lost", f"{points(best.gain).lstrip('+')} points", what))
+            made.append(OpeningNumber("OOD accuracy lost", f"{points(best.gain).lstrip('+')} points", what))
     if start is not None and start != places[-1]:
         left = {cost: _left(readings, cost, places.index(start)) for cost in ("flops", "parameters")}
         known = {cost: share for cost, share in left.items() if isfinite(share)}
         if "flops" in known:
             also = f"{100 * known['parameters']:.0f} % of the parameters" if "parameters" in known else ""
-            made.append(Number("FLOPs after the cut", f"{100 * known['flops']:.0f} %", also))
+            made.append(OpeningNumber("FLOPs after the cut", f"{100 * known['flops']:.0f} %", also))
     if len(made) < 4 and facts.has(readings, "numerical_rank"):
         ranks = facts.column(readings, "numerical_rank")
-        made.append(Number("rank, last layer", number(float(ranks[-1])), f"layer 1: {number(float(ranks[0]))}"))
+        made.append(OpeningNumber("rank, last layer", number(float(ranks[-1])), f"layer 1: {number(float(ranks[0]))}"))
     return made[:4]
 
 

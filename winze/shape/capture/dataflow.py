@@ -33,7 +33,7 @@ _state = threading.local()
 
 
 @dataclass(eq=False)
-class Value:
+class TensorValue:
     """One tensor at one moment: an operation that changes it in place makes another value of it."""
 
     shape: tuple[int, ...]
@@ -49,12 +49,12 @@ class Operation:
 
     name: str
     call: Call
-    inputs: list[Value]
-    outputs: list[Value]
+    inputs: list[TensorValue]
+    outputs: list[TensorValue]
     tick: int
     scalars: dict[str, Any] = field(default_factory=dict)
     site: Site | None = None
-    overwrites: list[Value] = field(default_factory=list)
+    overwrites: list[TensorValue] = field(default_factory=list)
 
 
 @dataclass(eq=False)
@@ -65,8 +65,8 @@ class Call:
     outer: Call | None
     tick: int
     items: list[Operation | Call] = field(default_factory=list)
-    given: list[Value] = field(default_factory=list)
-    outputs: list[Value] = field(default_factory=list)
+    given: list[TensorValue] = field(default_factory=list)
+    outputs: list[TensorValue] = field(default_factory=list)
 
     def inside(self) -> Iterator[Operation]:
         """Every operation below this call."""
@@ -96,7 +96,7 @@ class Dataflow(TorchFunctionMode):
         self._values = WeakTensorKeyDictionary()
         self._paths = dict(_tensors(net))
         for tensor in inputs:
-            self._values[tensor] = Value(tuple(tensor.shape), from_input=True)
+            self._values[tensor] = TensorValue(tuple(tensor.shape), from_input=True)
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -133,9 +133,9 @@ class Dataflow(TorchFunctionMode):
         else:
             self._note("setitem", [before, now], [whole], [], (), {})
 
-    def value(self, tensor: Tensor) -> Value:
+    def value(self, tensor: Tensor) -> TensorValue:
         """What is known of a tensor; one that nobody made before our eyes is a constant, or a view of what is known."""
-        found: Value | None = self._values.get(tensor)
+        found: TensorValue | None = self._values.get(tensor)
         if found is not None:
             return found
         base = tensor._base
@@ -145,16 +145,16 @@ class Dataflow(TorchFunctionMode):
             return self._note("view", [self.value(get_unwrapped(tensor))], [tensor], [], (), {}).outputs[0]
         else:
             path = self._paths.get(id(tensor))
-            found = Value(tuple(tensor.shape), parameter=isinstance(tensor, nn.Parameter), path=path)
+            found = TensorValue(tuple(tensor.shape), parameter=isinstance(tensor, nn.Parameter), path=path)
         self._values[tensor] = found
         return found
 
     def _note(
         self,
         name: str,
-        inputs: list[Value],
+        inputs: list[TensorValue],
         made: list[Tensor],
-        changed: list[tuple[Tensor, Value]],
+        changed: list[tuple[Tensor, TensorValue]],
         args: Any,
         kw: Any,
     ) -> Operation:
@@ -166,7 +166,7 @@ class Dataflow(TorchFunctionMode):
         shaped = name.startswith("new_") or name.endswith("_like")
         carries = not shaped and any(value.from_input for value in inputs)
         for tensor in made:
-            value = Value(tuple(tensor.shape), carries, operation)
+            value = TensorValue(tuple(tensor.shape), carries, operation)
             operation.outputs.append(value)
             self._values[tensor] = value
         if (name in SUMS and len(inputs) > 1) or name in BLENDS:
@@ -269,7 +269,7 @@ class _Builder:
     def __init__(self, root: Call, expanded: Callable[[Call], bool]) -> None:
         self.graph, self.expanded = fx.Graph(), expanded
         self.paths = {id(module): name for name, module in root.module.named_modules()}
-        self.nodes: dict[Value, fx.Node] = {}
+        self.nodes: dict[TensorValue, fx.Node] = {}
         self._items(root, 0)
         ends = [self._node(value) for value in root.outputs]
         self.graph.output(tuple(ends))
@@ -309,7 +309,7 @@ class _Builder:
         for value in made:
             self.nodes.setdefault(value, node)
 
-    def _give(self, node: fx.Node, outputs: list[Value], tick: int) -> None:
+    def _give(self, node: fx.Node, outputs: list[TensorValue], tick: int) -> None:
         node.meta.update(tick=tick, parameter=False, tensor=len(outputs) == 1, holds_tensors=len(outputs) > 1)
         node.meta["shape"] = outputs[0].shape if len(outputs) == 1 else None
         node.meta["from_input"] = any(value.from_input for value in outputs)
@@ -322,7 +322,7 @@ class _Builder:
             part.meta.update(parameter=False, from_input=value.from_input, inlined=False)
             self.nodes[value] = part
 
-    def _node(self, value: Value) -> fx.Node:
+    def _node(self, value: TensorValue) -> fx.Node:
         found = self.nodes.get(value)
         if found is None:
             kind, name = ("get_attr", value.path) if value.path else ("placeholder", "given")

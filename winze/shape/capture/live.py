@@ -16,7 +16,7 @@ from torch._compile import _disable_dynamo
 from winze.place import Place
 from winze.shape.branch import Computed
 from winze.shape.capture.definition import CaptureError, SourceError, fingerprint
-from winze.shape.capture.source import Anchor, Positions, Spot, joined, rebuilt
+from winze.shape.capture.function_source import Anchor, Positions, SumSpot, joined, rebuilt
 from winze.shape.junction import Junction, Moment
 from winze.shape.rule import Rule
 from winze.shape.rules.standard import Standard
@@ -103,7 +103,7 @@ class ForeignJunction(Junction):
         return result
 
 
-Runs = dict[Any, tuple[ForeignJunction, Form] | None]
+SumRuns = dict[Any, tuple[ForeignJunction, Form] | None]
 
 
 class Live:
@@ -115,13 +115,13 @@ class Live:
     def __init__(self, owner: nn.Module) -> None:
         self.owner = owner
         self.methods: dict[str, tuple[str, CodeType | None, str]] = {}
-        self.spots: dict[str, list[Spot]] = {}
+        self.spots: dict[str, list[SumSpot]] = {}
         self.seen: dict[str, Positions] = {}
-        self.junctions: list[Runs] = []
+        self.junctions: list[SumRuns] = []
         self.originals: dict[str, Any] = {}
         self._forward: Any = None
 
-    def add(self, anchored: Anchor, spot: Spot, junctions: Runs, seen: Positions) -> None:
+    def add(self, anchored: Anchor, spot: SumSpot, junctions: SumRuns, seen: Positions) -> None:
         """Take over one more sum; None where it runs without being residual. `seen` are all sums of its function."""
         self.seen[anchored.name] = seen
         self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)

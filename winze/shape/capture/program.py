@@ -24,8 +24,8 @@ from winze.modes import rng_unchanged, unchanged
 from winze.shape.branch import Branch
 from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.live import ForeignJunction, live_of
-from winze.shape.capture.search import plain
-from winze.shape.capture.split import Cut, Part, Plan, split
+from winze.shape.capture.split import Piece, Plan, SplitSum, split
+from winze.shape.capture.sum_search import plain
 from winze.shape.capture.survey import Record, copied, read_forward, where
 from winze.shape.capture.trace import hooked
 from winze.shape.capture.traced import PLAIN
@@ -306,7 +306,7 @@ def _alike(one: Any, two: Any) -> bool:
     return bool(one == two)
 
 
-def _plain_sum(holder: nn.Module, cut: Cut, shortcut_inputs: Any, branch_inputs: Any) -> Any:
+def _plain_sum(holder: nn.Module, cut: SplitSum, shortcut_inputs: Any, branch_inputs: Any) -> Any:
     shortcut = cut.shortcut.run(holder, *shortcut_inputs)
     result = cut.branch.run(holder, *branch_inputs)
     value, *sides = result if cut.branch.sides else (result,)
@@ -314,7 +314,7 @@ def _plain_sum(holder: nn.Module, cut: Cut, shortcut_inputs: Any, branch_inputs:
     return (total, *sides) if cut.branch.sides else total
 
 
-def _run(junction: ForeignJunction, cut: Cut, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
+def _run(junction: ForeignJunction, cut: SplitSum, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
     """The sum at a junction, with whatever else the branch hands on."""
     holder, part = junction.holder, cut.branch
     branch = Branch(
@@ -392,7 +392,7 @@ def _guess(node: fx.Node, batch: int) -> int:
     return shape[0] // batch if shape and shape[0] % batch == 0 else 0
 
 
-def _owned(holder: nn.Module, part: Part) -> tuple[list[nn.Module], list[tuple[nn.Module, str]]]:
+def _owned(holder: nn.Module, part: Piece) -> tuple[list[nn.Module], list[tuple[nn.Module, str]]]:
     """The modules of a part, and the parameters it reads directly, as owner and name."""
     loose = [name.rpartition(".") for name in part.parameters]
     return [holder.get_submodule(name) for name in part.modules], [(holder.get_submodule(o), n) for o, _, n in loose]

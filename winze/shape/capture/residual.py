@@ -72,7 +72,7 @@ class Sum:
         return tuple(term for term in self.terms if term is not self.shortcut)
 
 
-class Reading:
+class ForwardGraph:
     """One forward's graph, with what the search for sums asks about its nodes."""
 
     def __init__(self, graph: fx.Graph, root: nn.Module, apart: frozenset[Any] = frozenset()) -> None:

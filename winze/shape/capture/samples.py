@@ -16,7 +16,7 @@ from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.capture.example import Example
 from winze.shape.capture.live import ForeignJunction
-from winze.shape.capture.search import without_hooks
+from winze.shape.capture.sum_search import without_hooks
 from winze.shape.rule import Rule
 
 AXES = (0, 1)

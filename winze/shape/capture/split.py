@@ -18,18 +18,18 @@ from torch import fx
 
 from winze.shape.capture.residual import Sum, operands, upstream
 
-Function = Callable[..., Any]
+PieceFunction = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Part:
+class Piece:
     """A piece of a forward as a function `run(module, *inputs)`, and what it uses of the module.
 
     `scales` tells for each input how many of its rows belong to one sample (0: its rows are no samples), `sides` how
     many further results it hands on, `apart` whether it may be run on some samples only.
     """
 
-    run: Function
+    run: PieceFunction
     scales: tuple[int, ...]
     modules: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -38,15 +38,15 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Cut:
+class SplitSum:
     """One residual sum: how to compute its shortcut and its branch.
 
     `overwritten`: something changes its result in place. `branch_first`: the network adds the shortcut to the branch,
     so that the result lies in memory as the branch does.
     """
 
-    shortcut: Part
-    branch: Part
+    shortcut: Piece
+    branch: Piece
     overwritten: bool
     branch_first: bool
 
@@ -58,8 +58,8 @@ class Plan:
     `bound`: it holds for the shapes it was read with only. `apart`: none of its numbers depends on the batch size.
     """
 
-    run: Function
-    cuts: tuple[Cut, ...]
+    run: PieceFunction
+    cuts: tuple[SplitSum, ...]
     constants: tuple[Any, ...]
     bound: bool
     apart: bool
@@ -86,7 +86,7 @@ def _moved(residual: Sum, moved: dict[fx.Node, fx.Node]) -> Sum:
     return Sum(residual.node, terms, now(residual.shortcut), now(residual.stream), residual.kind)
 
 
-def _cut(graph: fx.Graph, join: fx.Node, i: int, residual: Sum, moved: dict[fx.Node, fx.Node]) -> Cut:
+def _cut(graph: fx.Graph, join: fx.Node, i: int, residual: Sum, moved: dict[fx.Node, fx.Node]) -> SplitSum:
     total = residual.node
     branch_end = _sum_of(graph, residual)
     gone = {total, *_inner_sums(residual)}
@@ -111,10 +111,10 @@ def _cut(graph: fx.Graph, join: fx.Node, i: int, residual: Sum, moved: dict[fx.N
             user.replace_input_with(old, new)
     _erase(graph, branch | shortcut | gone)
     _sort(graph)
-    return Cut(shortcut_part, branch_part, overwritten, residual.terms[0] is not residual.shortcut)
+    return SplitSum(shortcut_part, branch_part, overwritten, residual.terms[0] is not residual.shortcut)
 
 
-def _join(join: Function, i: int, shortcut_inputs: tuple[Any, ...], branch_inputs: tuple[Any, ...]) -> Any:
+def _join(join: PieceFunction, i: int, shortcut_inputs: tuple[Any, ...], branch_inputs: tuple[Any, ...]) -> Any:
     return join(i, shortcut_inputs, branch_inputs)
 
 
@@ -154,7 +154,9 @@ def _escapes(node: fx.Node, region: set[fx.Node]) -> bool:
     return any(_is_data(user) or user.op == "output" or _escapes(user, region) for user in outside)
 
 
-def _extract(graph: fx.Graph, region: set[fx.Node], ends: list[fx.Node], stream: fx.Node) -> tuple[Part, list[fx.Node]]:
+def _extract(
+    graph: fx.Graph, region: set[fx.Node], ends: list[fx.Node], stream: fx.Node
+) -> tuple[Piece, list[fx.Node]]:
     """A graph of its own that computes `ends` from the tensors flowing into `region`; the stream comes first."""
     wanted = [n for n in graph.nodes if n in region]
     outer: list[fx.Node] = [stream]
@@ -189,7 +191,7 @@ def _extract(graph: fx.Graph, region: set[fx.Node], ends: list[fx.Node], stream:
     _placeholders_first(part)
     scales = tuple(int(n.meta.get("scale") or 0) for n in outer)
     apart = len(ends) == 1 and not any(n.meta.get("holds_tensors") for n in outer)
-    return Part(_compile(part), scales, modules, parameters, len(ends) - 1, apart), outer
+    return Piece(_compile(part), scales, modules, parameters, len(ends) - 1, apart), outer
 
 
 def _is_data(node: fx.Node) -> bool:
@@ -234,9 +236,9 @@ def _placeholders_first(graph: fx.Graph) -> None:
             first.prepend(node)
 
 
-def _compile(graph: fx.Graph) -> Function:
+def _compile(graph: fx.Graph) -> PieceFunction:
     code = graph.python_code("self")
     names = dict(code.globals)
     exec(code.src, names)
-    forward: Function = names["forward"]
+    forward: PieceFunction = names["forward"]
     return forward

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 from winze.modes import unchanged
 from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.example import Example
-from winze.shape.capture.residual import Reading, Sum
+from winze.shape.capture.residual import ForwardGraph, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
@@ -49,7 +49,7 @@ class Survey:
 
 def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> Survey:
     """Run the network in the given mode and read some of its modules; afterwards it is as before."""
-    from winze.shape.capture.search import plain, without_hooks
+    from winze.shape.capture.sum_search import plain, without_hooks
 
     def read() -> Survey:
         result = Survey()
@@ -67,7 +67,7 @@ def read_forward(
     """Run one module's own forward and read it, those `inlined` as part of it; the record, and the run's result."""
     recorder = Recorder(module, inlined=frozenset(inlined))
     result = recorder.record(forward, args, kwargs)
-    sums = [_from_a_tensor(found) for found in Reading(recorder.graph, module).sums]
+    sums = [_from_a_tensor(found) for found in ForwardGraph(recorder.graph, module).sums]
     return Record(recorder.graph, sums, recorder.constants, recorder.bound, (args, kwargs), recorder.contexts), result
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-Pair = tuple[int, int]
+Span = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,8 @@ class Rows:
 
     order: Tensor
     where: Tensor
-    meant: Pair
-    run: Pair
+    meant: Span
+    run: Span
 
     def __len__(self) -> int:
         return self.meant[1] - self.meant[0]
@@ -74,7 +74,7 @@ def add(stream: Tensor, *parts: tuple[Tensor, Rows], factor: float = 1.0) -> Ten
 
 class _Take(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Tensor, where: Tensor, meant: Pair, run: Pair) -> Tensor:
+    def forward(ctx: Any, x: Tensor, order: Tensor, where: Tensor, meant: Span, run: Span) -> Tensor:
         ctx.save_for_backward(order, where)
         ctx.span = meant, run
         return _gather(x, order, run)
@@ -87,7 +87,7 @@ class _Take(torch.autograd.Function):
 
 class _Fork(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, order: Tensor, where: Tensor, *spans: tuple[Pair, Pair]) -> tuple[Tensor, ...]:
+    def forward(ctx: Any, x: Tensor, order: Tensor, where: Tensor, *spans: tuple[Span, Span]) -> tuple[Tensor, ...]:
         ctx.save_for_backward(order, where)
         ctx.spans = spans
         return x.view_as(x), *(_gather(x, order, run) for _, run in spans)
@@ -107,7 +107,7 @@ class _Add(torch.autograd.Function):
         order: Tensor,
         where: Tensor,
         factor: float,
-        spans: tuple[tuple[Pair, Pair], ...],
+        spans: tuple[tuple[Span, Span], ...],
         *values: Tensor,
     ) -> Tensor:
         ctx.save_for_backward(order)
@@ -129,8 +129,8 @@ class _Add(torch.autograd.Function):
 def _gather(
     x: Tensor,
     order: Tensor,
-    run: Pair,
-    meant: Pair | None = None,
+    run: Span,
+    meant: Span | None = None,
     factor: float = 1.0,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
@@ -169,7 +169,7 @@ def _scatter(
     order: Tensor,
     where: Tensor,
     factor: float,
-    spans: tuple[tuple[Pair, Pair], ...],
+    spans: tuple[tuple[Span, Span], ...],
     values: tuple[Tensor, ...],
 ) -> Tensor:
     """`base`, or zeros, plus `factor` times the values at the samples that are meant."""
@@ -193,7 +193,7 @@ def _scatter(
     return total
 
 
-def _spread(values: Tensor, where: Tensor, rows: int, meant: Pair, run: Pair) -> Tensor:
+def _spread(values: Tensor, where: Tensor, rows: int, meant: Span, run: Span) -> Tensor:
     """Values at their samples and zeros elsewhere, as a gather: compilers fuse it, and need no atomic sums."""
     inside = (where >= meant[0]) & (where < meant[1])
     inside = inside.repeat_interleave(rows).view(-1, *(1,) * (values.ndim - 1))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from winze.modes import unchanged
 
-Value = Tensor | dict[str, Tensor]
+LossValue = Tensor | dict[str, Tensor]
 
 
 class Objective(nn.Module):
@@ -24,7 +24,7 @@ class Objective(nn.Module):
 
     capturable: bool = False
 
-    def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Value:
+    def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> LossValue:
         """The mean loss over the batch, or named parts of it, which are summed and each logged."""
         raise NotImplementedError
 
@@ -47,11 +47,11 @@ class Objective(nn.Module):
 class Function(Objective):
     """A plain function `(net, x, y) -> loss` as an objective."""
 
-    def __init__(self, function: Callable[..., Value]) -> None:
+    def __init__(self, function: Callable[..., LossValue]) -> None:
         super().__init__()
         self.function = function
 
-    def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Value:
+    def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> LossValue:
         return self.function(net, x, y)
 
 
@@ -70,7 +70,7 @@ class Loss(nn.Module):
         return parts
 
 
-def losses(found: Value, of: str) -> dict[str, Tensor]:
+def losses(found: LossValue, of: str) -> dict[str, Tensor]:
     """Losses by name, each one number, the total first: that called "loss", else the sum of all."""
     parts = {"loss": found} if isinstance(found, Tensor) else dict(found)
     if not parts:

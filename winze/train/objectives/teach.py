@@ -16,7 +16,7 @@ from winze.modes import rng_unchanged
 from winze.networks import build, options_for
 from winze.train.objectives.base import Objective
 from winze.train.training import Goal, check_flag, check_number, check_whole
-from winze.train.unroll import Course, State, Unrolled, root, step_bytes, unrolled_bytes
+from winze.train.unroll import Course, LearnerState, Unrolled, root, step_bytes, unrolled_bytes
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,9 @@ class MetaLoss(Objective):
             self._checked = False
         return self._unrolled[0]
 
-    def _check_memory(self, unrolled: Unrolled, state: State, course: Course, lr: Tensor, momentum: Tensor) -> None:
+    def _check_memory(
+        self, unrolled: Unrolled, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor
+    ) -> None:
         """Raise, before the first iteration, where its graph would not fit into memory."""
         if self._checked:
             return

@@ -62,7 +62,7 @@ class Anchor:
 
 
 @dataclass(frozen=True)
-class Spot:
+class SumSpot:
     """One sum in a function: its position, its number among the module's sums, and the names that tell its runs apart.
 
     `inner` are the positions of sums whose operands are terms of this one. `hops`: the calls through which the module's
@@ -140,7 +140,7 @@ def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], F
 
 
 def joined(
-    function: FunctionType, spots: list[Spot], me: str, seen: Positions, join: Any, call: Any, unseen: Any
+    function: FunctionType, spots: list[SumSpot], me: str, seen: Positions, join: Any, call: Any, unseen: Any
 ) -> FunctionType:
     """The same function, with each sum handed to `join(module, number, key, operator, terms, in place)`.
 
@@ -150,7 +150,7 @@ def joined(
     return _compile(function, edits, {JOIN: join, CALL: call, UNSEEN: unseen}, arguments=())
 
 
-def relay(spots: list[Spot], names: dict[str, Any]) -> Callable[..., Any]:
+def relay(spots: list[SumSpot], names: dict[str, Any]) -> Callable[..., Any]:
     """What stands for the call of a function that holds sums: it calls the function with the sums handed over.
 
     Each place that calls a function has a relay, and thereby a version of the function, of its own.
@@ -204,7 +204,7 @@ def _compile(function: FunctionType, edits: _Joins, names: dict[str, Any], argum
     return made
 
 
-def check(anchored: Anchor, spot: Spot) -> None:
+def check(anchored: Anchor, spot: SumSpot) -> None:
     """Raise where a sum is written in a way that cannot be handed to a rule."""
     for depth, code in enumerate(anchored.codes):
         reason = _refusal(code, replace(spot, hops=spot.hops[depth:]))
@@ -213,7 +213,7 @@ def check(anchored: Anchor, spot: Spot) -> None:
 
 
 @functools.lru_cache(maxsize=512)
-def _refusal(code: CodeType, spot: Spot) -> str | None:
+def _refusal(code: CodeType, spot: SumSpot) -> str | None:
     """Why a sum of a function cannot be handed over; blocks of one class are asked once."""
     try:
         _Joins([spot], ast.Name(ME)).edit(copy.deepcopy(definition_of(code)))
@@ -229,13 +229,15 @@ class _Joins(ast.NodeTransformer):
     what tells the runs of each sum apart, in a function that gets it from its caller.
     """
 
-    def __init__(self, spots: list[Spot], me: ast.expr, keys: str | None = None, seen: Positions | None = None) -> None:
+    def __init__(
+        self, spots: list[SumSpot], me: ast.expr, keys: str | None = None, seen: Positions | None = None
+    ) -> None:
         self.me, self.keys, self.seen = me, keys, seen
         self.indices = {spot: index for index, spot in enumerate(spots)}
         here = [spot for spot in spots if not spot.hops]
         self.spots = {spot.position: spot for spot in here}
         self.inner = {position: number for number, position in enumerate(p for s in here for p in s.inner)}
-        self.calls: dict[Position, list[Spot]] = {}
+        self.calls: dict[Position, list[SumSpot]] = {}
         for spot in spots:
             if spot.hops:
                 self.calls.setdefault(spot.hops[0].position, []).append(spot)
@@ -321,7 +323,7 @@ class _Joins(ast.NodeTransformer):
         )
         return ast.copy_location(made, node)
 
-    def _key(self, spot: Spot) -> ast.expr:
+    def _key(self, spot: SumSpot) -> ast.expr:
         if self.keys is not None:
             return ast.Subscript(ast.Name(self.keys, ast.Load()), ast.Constant(self.indices[spot]), ast.Load())
         if not spot.names:

@@ -17,10 +17,10 @@ from winze.modes import unchanged
 from winze.shape.capture.dataflow import Call, Operation, graph_of, recorded, tensors_in
 from winze.shape.capture.definition import Position, SourceError, expression_at
 from winze.shape.capture.example import Example
+from winze.shape.capture.function_source import Anchor, SumSpot, anchor, check, hops_to
 from winze.shape.capture.live import CALLS, Form, live_of
-from winze.shape.capture.residual import Reading, Sum, operands
+from winze.shape.capture.residual import ForwardGraph, Sum, operands
 from winze.shape.capture.site import Frame, Site
-from winze.shape.capture.source import Anchor, Spot, anchor, check, hops_to
 from winze.shape.junction import Junction
 
 T = TypeVar("T")
@@ -56,10 +56,10 @@ class Found:
         return self.operation.site.position
 
     @property
-    def spot(self) -> Spot:
+    def spot(self) -> SumSpot:
         """The sum as something to be handed to a rule."""
         assert self.anchored is not None
-        return Spot(self.position, 0, self.names, self.inner, self.anchored.hops)
+        return SumSpot(self.position, 0, self.names, self.inner, self.anchored.hops)
 
     @property
     def identity(self) -> Identity:
@@ -218,7 +218,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
     if not own and not opened:
         return
     graph = graph_of(call, lambda child: openings[child])
-    reading = Reading(graph, module, apart)
+    reading = ForwardGraph(graph, module, apart)
     openings[call] = reading.open_sums
     if opened:
         known = [f for f in (*result.sums, *result.hidden) if any(_is_inside(f.call, child) for child in opened)]
@@ -227,7 +227,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             result.hidden = [f for f in result.hidden if f not in known]
         else:
             graph = graph_of(call)
-            reading = Reading(graph, module, apart)
+            reading = ForwardGraph(graph, module, apart)
     result.graphs.setdefault(module, graph)
     found = [_found(residual, call, members, reading) for residual in reading.sums]
     _tell_apart([f for f in found if not f.reason], graph)
@@ -238,7 +238,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             result.hidden.append(Found(residual, call, reading.written(residual.node)))
 
 
-def _chooses_a_sum(residual: Sum, reading: Reading, known: list[Found]) -> bool:
+def _chooses_a_sum(residual: Sum, reading: ForwardGraph, known: list[Found]) -> bool:
     """Whether a `where` chooses between a stream and one to which a residual sum has added: that sum is known."""
     if residual.node.target != "where":
         return False
@@ -249,7 +249,7 @@ def _chooses_a_sum(residual: Sum, reading: Reading, known: list[Found]) -> bool:
     return inside or any(found.node in way for found in reading.sums)
 
 
-def _found(residual: Sum, call: Call, members: set[nn.Module], reading: Reading) -> Found:
+def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardGraph) -> Found:
     operation: Operation = residual.node.meta["operation"]
     found = Found(residual, call, operation)
     try:
