@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
@@ -93,10 +94,10 @@ digits: dict[str, Any] = {
 smoke = digits | {"data": Data("digits", limit=128), "training.length": Epochs(2), "protocols": ()}
 smoke |= {"training.schedule.warmup": Epochs(1), "watching.every": Epochs(1), "training.evaluate": Epochs(1)}
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
-Axes = dict[str, tuple[Any, ...]] | None
+AxisValues = Mapping[str, tuple[Any, ...]]
 
 
-def scales(axes: Axes = None, large: Axes = None, **more: Any) -> dict[str, Scale]:
+def scales(axes: AxisValues | None = None, large: AxisValues | None = None, **more: Any) -> dict[str, Scale]:
     """The four scales of every masked-autoencoder recipe; `axes`: what digits run, `large` what all others do."""
     short = {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)}
     return {

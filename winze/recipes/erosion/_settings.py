@@ -76,15 +76,15 @@ SHORTER = (
     "15) instead of 0.1, weight decay 0.0005 instead of 0.0001"
 )
 GRIDDED = "ridge probes instead of Adam, on means over a 2 x 2 grid of each feature map"
-Axes = Mapping[str, tuple[Any, ...]]
+AxisValues = Mapping[str, tuple[Any, ...]]
 
 
 def scales(
     more: Settings | None = None,
     *,
-    smoke_axes: Axes = MLP,
-    cpu_axes: Axes = MLP,
-    gpu_axes: Axes = LARGE,
+    smoke_axes: AxisValues = MLP,
+    cpu_axes: AxisValues = MLP,
+    gpu_axes: AxisValues = LARGE,
     seeds: int = 5,
     at: tuple[Any, ...] = (),
     departures: tuple[str, ...] = (SHORTER,),

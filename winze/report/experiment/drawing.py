@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PointRuns = Mapping[Point, Sequence[Readings]]
 """The readings of every point, one per seed."""
-Axes = str | tuple[str, ...]
+AxisNames = str | tuple[str, ...]
 PointsAt = Mapping[str, Label | tuple[Label, ...]]
 """Which points are drawn: one value of an axis, or several."""
 SeedCurve = tuple[Array, Array]
@@ -40,7 +40,7 @@ class Drawing:
     axes: tuple[str, ...] = ()
 
 
-def as_axes(*given: Axes | None) -> tuple[str, ...]:
+def as_axes(*given: AxisNames | None) -> tuple[str, ...]:
     """The names of axes, given one by one or as tuples, without doubles."""
     flat = (name for one in given if one for name in ((one,) if isinstance(one, str) else one))
     return tuple(dict.fromkeys(flat))
@@ -56,7 +56,7 @@ def chosen(runs: PointRuns, at: PointsAt | None) -> dict[Point, list[Readings]]:
     }
 
 
-def grouped(points: Iterable[Point], by: Axes | None, inside: Iterable[str] = ()) -> dict[str, list[Point]]:
+def grouped(points: Iterable[Point], by: AxisNames | None, inside: Iterable[str] = ()) -> dict[str, list[Point]]:
     """Points by name: their values on the axes `by` and on all others on which they differ, but for those `inside`."""
     found: dict[str, list[Point]] = {}
     there = list(points)
@@ -99,7 +99,7 @@ def draw_curves(
     theme: str,
     *,
     colour: str | None,
-    panel: Axes | None,
+    panel: AxisNames | None,
     across: str,
     up: str,
     log: bool = False,

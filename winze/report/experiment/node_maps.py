@@ -13,7 +13,7 @@ import numpy as np
 
 from winze.readings import Array
 from winze.report import style
-from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
+from winze.report.experiment.drawing import AxisNames, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
 from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ def sample_points(title: str) -> Drawing:
     return Drawing(title, draw)
 
 
-def distance_tables(panel: Axes, at: PointsAt, title: str) -> Drawing:
+def distance_tables(panel: AxisNames, at: PointsAt, title: str) -> Drawing:
     """The mean distance between any two layers of each point's first network, on a logarithmic scale."""
 
     def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:

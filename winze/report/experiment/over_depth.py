@@ -11,7 +11,16 @@ import numpy as np
 from winze.readings import Array, Readings, facts
 from winze.readings.over_seeds import layer_numbers
 from winze.readings.wording import data_name, label
-from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, SeedCurve, as_axes, chosen, draw_curves
+from winze.report.experiment.drawing import (
+    AxisNames,
+    Drawing,
+    PointRuns,
+    PointsAt,
+    SeedCurve,
+    as_axes,
+    chosen,
+    draw_curves,
+)
 from winze.report.scan.profile import depth_axis
 
 if TYPE_CHECKING:
@@ -23,7 +32,7 @@ Measures = str | Mapping[str, str | tuple[str, str | None]]
 def over_depth(
     measure: Measures,
     colour: str | None = None,
-    panel: Axes | None = None,
+    panel: AxisNames | None = None,
     *,
     ood: bool = False,
     at: PointsAt | None = None,

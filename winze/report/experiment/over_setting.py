@@ -27,7 +27,7 @@ def over_setting(
     quantity: str | Quantity | Mapping[str, str | Quantity],
     x: str,
     line: str | None = None,
-    panel: common.Axes | None = None,
+    panel: common.AxisNames | None = None,
     *,
     paper: Mapping[Any, float] | None = None,
     at: common.PointsAt | None = None,

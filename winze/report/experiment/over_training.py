@@ -9,7 +9,16 @@ import numpy as np
 
 from winze.readings import Readings, facts
 from winze.readings.wording import label
-from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, SeedCurve, as_axes, chosen, draw_curves
+from winze.report.experiment.drawing import (
+    AxisNames,
+    Drawing,
+    PointRuns,
+    PointsAt,
+    SeedCurve,
+    as_axes,
+    chosen,
+    draw_curves,
+)
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -18,7 +27,7 @@ if TYPE_CHECKING:
 def over_training(
     measure: str | Mapping[str, str],
     colour: str | None = None,
-    panel: Axes | None = None,
+    panel: AxisNames | None = None,
     *,
     at: PointsAt | None = None,
     title: str | None = None,

@@ -8,7 +8,7 @@ from winze.readings import Readings, facts
 from winze.readings.over_seeds import layer_numbers, mean_readings, mean_tunnel
 from winze.readings.wording import label, percent, short
 from winze.report import style
-from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped, seeds_of
+from winze.report.experiment.drawing import AxisNames, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped, seeds_of
 from winze.report.scan.profile import panel as draw_panel
 from winze.report.scan.scans import UnreadError
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def profiles(
-    panel: Axes | None = None,
+    panel: AxisNames | None = None,
     *,
     second: str = "numerical_rank",
     threshold: float = 0.95,

@@ -11,7 +11,7 @@ from winze.readings import facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
 from winze.readings.wording import percent, short
 from winze.report import style
-from winze.report.experiment.drawing import Axes, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
+from winze.report.experiment.drawing import AxisNames, Drawing, PointRuns, PointsAt, as_axes, chosen, grouped
 from winze.report.scan.scans import UnreadError
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def tunnel_starts(
-    rows: Axes | None = None,
+    rows: AxisNames | None = None,
     *,
     threshold: float = 0.95,
     paper: Mapping[Any, float] | None = None,
