@@ -13,6 +13,7 @@ from torch import nn
 
 from winze import Alternation, ResidualDropPath, rewire
 from winze.networks import ResidualMLP
+from winze.observe.passes.cuda_graph import EmptyGraphError
 from winze.train import SGD, Adam, CrossEntropy, Epochs, Hardware, HardwareError, Lars, Objective, Steps, Training, fit
 
 sys.path.insert(0, str(Path(__file__).with_name("learners")))
@@ -228,3 +229,17 @@ def test_a_training_shorter_than_the_comparison_is_captured_too(captures, device
     torch.manual_seed(0)
     hardware = Hardware(device, step="graph")
     assert fit(classifier(), CASES["ramp"].data, Training(Steps(2), 16), hardware=hardware).steps == 2
+
+
+def test_a_stage_whose_graph_is_empty_takes_plain_steps(on_a_cpu, monkeypatch):
+    tried = []
+
+    def empty(self, step, pool=None):
+        tried.append(1)
+        raise EmptyGraphError("nothing was launched")
+
+    name = next(iter(CASES))
+    plain = trained(CASES[name], "plain")
+    monkeypatch.setattr(FrozenPython, "__init__", empty)
+    torch.testing.assert_close(trained(CASES[name], "graph"), plain, rtol=0, atol=0)
+    assert tried == [1]

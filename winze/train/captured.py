@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from winze.modes import rng_unchanged, unchanged
+from winze.observe.passes.cuda_graph import EmptyGraphError, captured
 from winze.train.objectives.base import losses
 from winze.train.sources import BatchSource
 from winze.train.update import Engine, Update, name_of
@@ -54,8 +56,8 @@ class CudaGraph:
 
     def __init__(self, step: Callable[[], Tensor], pool: Any = None) -> None:
         self.graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self.graph, pool=pool):
-            self.values = step()
+        around = torch.cuda.graph(self.graph, pool=pool)
+        self.values = captured(step, around.__enter__, partial(around.__exit__, None, None, None))
 
     @staticmethod
     def works_on(device: torch.device) -> bool:
@@ -85,12 +87,12 @@ class CapturedStep:
 
     What changes from step to step lies in memory that the graph reads: row numbers, random numbers, learning rates,
     masks. `stage` tells steps apart that need a graph each. The first steps of every graph are taken both ways and
-    compared. A batch of another size is learned from plainly.
+    compared. A batch of another size is learned from plainly, and so is every batch of a stage whose graph is empty.
     """
 
     def __init__(self, plain: PlainStep, stage: Callable[[], Hashable] = lambda: 0) -> None:
         self.plain, self.stage = plain, stage
-        self._graphs: dict[Hashable, CudaGraph] = {}
+        self._graphs: dict[Hashable, CudaGraph | None] = {}
         self._compared: dict[Hashable, int] = {}
         self._inputs: tuple[Tensor, Tensor] | None = None
 
@@ -109,24 +111,29 @@ class CapturedStep:
         stage = self.stage()
         if stage not in self._graphs:
             self._graphs[stage], self._compared[stage] = self._capture(), 0
+        graph = self._graphs[stage]
+        if graph is None:
+            return self._step()
         if self._compared[stage] < COMPARED:
             self._compared[stage] += 1
-            return self._compare(self._graphs[stage])
-        return self._graphs[stage].replay()
+            return self._compare(graph)
+        return graph.replay()
 
     def _step(self) -> Tensor:
         assert self._inputs is not None
         return self.plain(*self._inputs)
 
-    def _capture(self) -> CudaGraph:
-        """Warm up, put everything back as it was, and capture one step without taking it."""
-        start, pool = _Snapshot(self.plain.update), next((graph.pool for graph in self._graphs.values()), None)
+    def _capture(self) -> CudaGraph | None:
+        """Warm up, put everything back as it was, and capture one step without taking it; None where it is empty."""
+        start, pool = _Snapshot(self.plain.update), next((graph.pool for graph in self._graphs.values() if graph), None)
         with _quiet(), unchanged(*self.plain.update.modules.values()):
             try:
                 CudaGraph.warm(self._step)
             finally:
                 start.put_back()
-            return CudaGraph(self._step, pool)
+            with suppress(EmptyGraphError):
+                return CudaGraph(self._step, pool)
+            return None
 
     def _compare(self, graph: CudaGraph) -> Tensor:
         """Take a step captured and plainly, and raise where they differ; what the plain one did stays.

@@ -1,5 +1,6 @@
 """A forward that is recorded on a GPU gives the readings of the plain one; on the CPU a stand-in repeats it instead."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -258,6 +259,97 @@ def test_a_recording_that_gives_other_numbers_is_not_believed(monkeypatch: pytes
     check_same(plain, read(net))
     assert recorder.recorded == 4
     assert recorder.replayed == 4  # the first check fails
+
+
+def silent_after(first: int, monkeypatch: pytest.MonkeyPatch) -> Recorder:
+    """A recorder whose replays write the first outputs only, all others holding what was there at the capture."""
+    recorder = Recorder(monkeypatch)
+    record = recorder.record
+
+    def partly(work: Callable[[], Any], device: torch.device) -> Any:
+        again, found, done = record(work, device)
+        late = [leaf for leaf in pytree.tree_leaves(found) if isinstance(leaf, Tensor)][first:]
+
+        def replayed() -> None:
+            held = [leaf.clone() for leaf in late]
+            again()
+            for leaf, old in zip(late, held, strict=True):
+                leaf.copy_(old)
+
+        return replayed, found, done
+
+    monkeypatch.setattr(replay, "record", partly)
+    return recorder
+
+
+@pytest.mark.parametrize("written", [0, 1, 2])
+def test_outputs_that_a_replay_does_not_write_are_never_read(written: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even where the batches compared are equal, so that what was there at the capture is right for both."""
+    x, y = TEST
+    first = BATCH * (replay.BEFORE + 2)
+    x = torch.cat([x[:BATCH].repeat(replay.BEFORE + 2, 1, 1, 1), x[first:]])
+    net, options = undecided(), {"measures": ["rank", "norm", "cka"], "batch": BATCH, "progress": False}
+    plain = winze.scan(net, None, (x, y), **options)
+    recorder = silent_after(written, monkeypatch)
+    check_same(plain, winze.scan(net, None, (x, y), **options))
+    assert recorder.recorded == recorder.replayed == 1  # one check, and no replay after it
+
+
+def test_spoiling_leaves_constants_and_restores_what_it_took_for_an_output() -> None:
+    constant, index = torch.ones(3), torch.arange(3)
+    out, choice = torch.zeros(3), torch.zeros(3, dtype=torch.long)
+    known = [constant, torch.zeros(3), torch.zeros(3, dtype=torch.long), index.clone()]
+    before = replay.spoil([constant, out, choice, index], (known, known))
+    assert constant.equal(torch.ones(3))
+    assert out.isnan().all()
+    assert choice.equal(torch.ones(3, dtype=torch.long))  # zeros would be what it is to show
+    assert [(leaf is one, int(copy.sum())) for (leaf, copy), one in zip(before, (out, choice, index), strict=True)] == [
+        (True, 0),
+        (True, 0),
+        (True, 3),
+    ]
+
+
+class FakeGraph:
+    """A capture that notes whether anything was launched, and warns as PyTorch does where nothing was."""
+
+    def __init__(self, launches: bool) -> None:
+        self.launches, self.open = launches, False
+
+    def begin(self) -> None:
+        self.open = True
+
+    def end(self) -> None:
+        self.open = False
+        if not self.launches:
+            warnings.warn("The CUDA Graph is empty. This usually means that the graph was ...", stacklevel=1)
+
+
+def test_an_empty_graph_raises_instead_of_warning() -> None:
+    full, empty = FakeGraph(True), FakeGraph(False)
+    assert replay.captured(lambda: 3, full.begin, full.end) == 3
+    with pytest.raises(replay.EmptyGraphError, match="nothing was launched"):
+        replay.captured(lambda: 3, empty.begin, empty.end)
+    assert not empty.open
+
+
+def test_work_that_raises_before_its_first_kernel_ends_the_capture_with_its_own_error() -> None:
+    graph = FakeGraph(False)
+
+    def work() -> None:
+        raise RuntimeError("a generator that is not registered")
+
+    with pytest.raises(RuntimeError, match="not registered"):
+        replay.captured(work, graph.begin, graph.end)
+    assert not graph.open
+
+
+def test_a_scan_whose_graph_is_empty_runs_plainly(monkeypatch: pytest.MonkeyPatch) -> None:
+    net = undecided()
+    plain = read(net)
+    recorder = Recorder(monkeypatch, error=replay.EmptyGraphError("nothing was launched"))
+    check_same(plain, read(net))
+    assert recorder.replayed == 0
 
 
 def test_a_network_that_cannot_be_recorded_runs_plainly(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,13 +1,15 @@
-"""A network's forward with the features of its places as one recording on the GPU, replayed for each batch of its kind.
+"""The one place where CUDA graphs are captured, and the forward of a scan that is replayed from one.
 
-Where a network is small, a GPU waits for the launches of its kernels and for Python's hooks; a CUDA graph needs one.
+Where a network is small, a GPU waits for kernel launches and for Python's hooks; a CUDA graph needs one launch.
 """
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -25,6 +27,8 @@ UNEQUAL = 0.01
 """Of whole numbers, the share that may differ between a recording and the plain forward."""
 DEVICES = ("cuda",)
 """Where forwards can be recorded."""
+EMPTY = "The CUDA Graph is empty"
+"""How PyTorch's warning about a graph without a kernel begins."""
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
@@ -44,9 +48,10 @@ def is_worth_it(net: nn.Module, device: torch.device | None, batches: int) -> bo
 class Replay(Generic[T]):
     """A forward, by recording as soon as there is one.
 
-    A recording is first held against two batches that ran plainly. A network that waits for the GPU, because it looks
-    at its own numbers or moves them to the CPU, is not recorded, and one that gives other numbers then runs plainly to
-    the end. What a recording gives lies in memory that the next batch overwrites.
+    A recording is first compared with two batches that ran plainly, from outputs that were spoiled before, so that
+    what the graph does not write cannot pass for a result. A network that waits for the GPU, because it looks at its
+    own numbers or moves them to the CPU, is not recorded; one whose capture fails or is empty, or that gives other
+    numbers, runs plainly to the end. What a recording gives lies in memory that the next batch overwrites.
     """
 
     def __init__(self, forward: Callable[[Arguments], T], device: torch.device) -> None:
@@ -84,10 +89,20 @@ class Replay(Generic[T]):
         with suppress(Exception):  # whatever a forward does that a recording cannot: it runs plainly, as before
             without_waiting(lambda: self.forward(self._inputs))
             self._again, self._found, self._done = record(lambda: self.forward(self._inputs), self.device)
-            if alike(self._replayed(before), plain_before) and alike(self._replayed(now), plain):
+            known = plain_before, plain
+            if self._agrees(before, plain_before, known) and self._agrees(now, plain, known):
                 return self._found
         self.given_up, self._again = True, None
         return plain
+
+    def _agrees(self, arguments: Arguments, plain: T, known: tuple[T, T]) -> bool:
+        """Whether a replay writes all outputs anew, and what the plain forward gives."""
+        before = spoil(self._found, known)
+        if alike(self._replayed(arguments), plain):
+            return True
+        for leaf, value in before:  # one that the graph does not write may be a constant of somebody's
+            leaf.copy_(value)
+        return False
 
     def _replayed(self, arguments: Arguments) -> T:
         pairs = zip(pytree.tree_leaves(self._inputs), pytree.tree_leaves(arguments), strict=True)
@@ -124,16 +139,59 @@ def record(work: Callable[[], T], device: torch.device) -> tuple[Callable[[], No
         graph, pool = torch.cuda.CUDAGraph(), None if last is None else last.pool()
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):  # torch.cuda.graph would empty the cache of memory each time
-            graph.capture_begin(pool, capture_error_mode="thread_local")  # a loader's threads go on meanwhile
-            try:
-                found = work()
-            finally:
-                graph.capture_end()
+            begin = partial(graph.capture_begin, pool, capture_error_mode="thread_local")  # a loader's threads go on
+            found = captured(work, begin, graph.capture_end)
 
     def done() -> None:
         _kept[device] = graph, stream
 
     return graph.replay, found, done
+
+
+class EmptyGraphError(RuntimeError):
+    """A CUDA graph holds no kernel: replaying it would leave stale numbers where results are expected."""
+
+
+def captured(work: Callable[[], T], begin: Callable[[], None], end: Callable[[], None]) -> T:
+    """Do a piece of work between the beginning and the end of a capture; an empty graph raises.
+
+    A graph is empty where the work raises before its first kernel, such as one that draws from a generator of its own,
+    and where its kernels run on another device or stream. PyTorch warns of it, and replays nothing.
+    """
+    begin()
+    try:
+        found = work()
+    except BaseException:
+        with warnings.catch_warnings(), suppress(Exception):  # the error of the work says what went wrong
+            warnings.filterwarnings("ignore", EMPTY)
+            end()
+        raise
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        end()
+    for warning in heard:
+        if re.match(EMPTY, str(warning.message)):
+            raise EmptyGraphError("nothing was launched on the stream of the capture")
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return found
+
+
+def spoil(found: T, known: tuple[T, ...]) -> list[tuple[Tensor, Tensor]]:
+    """Fill the outputs of a graph with NaN, or whole numbers with 0 or 1, whichever is rarer; each with its copy.
+
+    Tensors that plain forwards return from the same memory are constants, such as a weight: no graph writes them, and
+    they stay as they are.
+    """
+    before: list[tuple[Tensor, Tensor]] = []
+    for leaf, *results in zip(*(pytree.tree_leaves(one) for one in (found, *known)), strict=True):
+        if isinstance(leaf, Tensor) and leaf.numel() and not any(_shares_memory(leaf, one) for one in results):
+            before.append((leaf, leaf.clone()))
+            leaf.fill_(torch.nan if leaf.is_floating_point() else int((results[0] == 0).double().mean() > 0.5))
+    return before
+
+
+def _shares_memory(one: Tensor, other: Any) -> bool:
+    return isinstance(other, Tensor) and one.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
 
 
 def kind(arguments: Arguments) -> list[Any] | None:
