@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import fx, nn
 
+from winze.memory import is_out_of_memory
 from winze.place import Place
-from winze.shape.capture.example import Example, accepted
+from winze.shape.capture.example import Example, accepted, small
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream
 from winze.shape.capture.sum_search import Found, Identity, Search, agree, entangled, search
@@ -81,12 +82,8 @@ def wired(net: nn.Module) -> list[Junction]:
 
 def discover(net: nn.Module, given: Any = None) -> Discovery:
     """Run the network in both modes, each with its own batch size, and put its junctions in execution order."""
-    example, evaluating = accepted(net, given, lambda example: (example, search(net, example, training=False)))
+    example, evaluating, training = _searched(net, given)
     larger = example.with_batch(example.batch + 1)
-    try:
-        training: Search | None = search(net, larger, training=True)
-    except Exception:
-        training = None
     apart = entangled(evaluating, *([training] if training else []))
     if apart:
         evaluating = search(net, example, False, apart)
@@ -131,6 +128,25 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     entries.sort(key=lambda entry: entry[0])
     found_all = _numbered([(j, name) for _, j, name in entries], unread)
     return Discovery(net, example, found_all, sites, also, trained, evaluating, training, shapes)
+
+
+def _searched(net: nn.Module, given: Any) -> tuple[Example, Search, Search | None]:
+    """The example that the network takes, and its sums in both modes; None for train mode where that fails.
+
+    Left out, a small example is tried first, and taken only where the network runs on it in both modes.
+    """
+    tiny = small(net) if given is None else None
+    if tiny is not None:
+        try:
+            return tiny, search(net, tiny, training=False), search(net, tiny.with_batch(tiny.batch + 1), training=True)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+    example, evaluating = accepted(net, given, lambda example: (example, search(net, example, training=False)))
+    try:
+        return example, evaluating, search(net, example.with_batch(example.batch + 1), training=True)
+    except Exception:
+        return example, evaluating, None
 
 
 def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Found]]:

@@ -84,10 +84,8 @@ def rewire(
 def _install(found: Discovery, chosen: Assigned) -> None:
     """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
     _wire(found, chosen)
-    _check_reached(found, chosen)
     masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
-    if masked:
-        find_samples(found.net, found.example, masked)
+    _check_reached(found, chosen, find_samples(found.net, found.example, masked) if masked else set())
     programs = _programs(found, chosen)
     for program in programs:
         vars(program.holder)["forward"] = program.forward
@@ -96,11 +94,14 @@ def _install(found: Discovery, chosen: Assigned) -> None:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
 
 
-def _check_reached(found: Discovery, chosen: Assigned) -> None:
-    """Raise where a sum goes on without its rule, for the network does not look its function up on the module."""
+def _check_reached(found: Discovery, chosen: Assigned, reached: set[str]) -> None:
+    """Raise where a sum goes on without its rule, for the network does not look its function up on the module.
+
+    `reached` are names of junctions whose rules are known to have been asked.
+    """
     ran = {site.identity for site in found.evaluating.sums if not site.reason}
     ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
-    expected = [j for j in ruled if found.sites[j].identity in ran]
+    expected = [j for j in ruled if found.sites[j].identity in ran and j.place.name not in reached]
     missed = unreached(found.net, found.example, expected, training=False) if expected else []
     if missed:
         site = next(found.sites[j] for j in expected if j.place.name == missed[0])

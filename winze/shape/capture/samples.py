@@ -66,17 +66,18 @@ class Apart(Rule):
         return branch.onto(shortcut(), value)
 
 
-def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
-    """Set `axis` and `scale` of junctions; a scale of 0 where no axis holds samples."""
+def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> set[str]:
+    """Set `axis` and `scale` of junctions, 0 where no axis holds samples; the names of those that ran in eval mode."""
     for junction in junctions:
         junction.axis = junction.scale = 0
     open_ones = dict.fromkeys(junctions)
-    _find(net, example, junctions, open_ones, training=False)
+    reached = _find(net, example, junctions, open_ones, training=False)
     if open_ones:  # in train mode, those that do not run in eval mode
         _find(net, example, junctions, open_ones, training=True)
     unknown = [junction for junction in junctions if not junction.scale]
     if unknown and {junction.axis for junction in junctions if junction.scale} == {0}:
         _find_by_size(net, example, unknown)
+    return reached
 
 
 def _find(
@@ -85,11 +86,11 @@ def _find(
     junctions: list[ForeignJunction],
     open_ones: dict[ForeignJunction, None],
     training: bool,
-) -> None:
+) -> set[str]:
     base = _streams(net, example, junctions, training)
     unseen = [junction for junction in open_ones if junction.place.name not in base]
     if len(unseen) == len(open_ones):
-        return
+        return set(base)
     for axis in AXES:
         changed = _perturbed(example, axis)
         if changed is None or not open_ones:
@@ -106,6 +107,7 @@ def _find(
                     break
     for junction in [one for one in open_ones if one not in unseen]:
         del open_ones[junction]
+    return set(base)
 
 
 def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:

@@ -17,6 +17,7 @@ from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.example import Example
 from winze.shape.capture.residual import ForwardGraph, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
+from winze.shape.capture.traced import PLAIN
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
 """Modules to read, each with the modules inside it whose forwards are read as part of its own."""
@@ -51,14 +52,17 @@ def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> S
     """Run the network in the given mode and read some of its modules; afterwards it is as before."""
     from winze.shape.capture.sum_search import plain, without_hooks
 
-    def read() -> Survey:
+    def read(reuse: bool) -> Survey:
         result = Survey()
         args, kwargs = example.copied()
-        with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only):
+        with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only, reuse):
             net(*args, **kwargs)
         return result
 
-    return without_hooks(net, read)
+    try:
+        return without_hooks(net, lambda: read(reuse=True))
+    except Exception:  # a module may leave something behind for another, which a reading takes back
+        return without_hooks(net, lambda: read(reuse=False))
 
 
 def read_forward(
@@ -97,12 +101,12 @@ def copied(args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 @contextmanager
-def _read(net: nn.Module, result: Survey, only: Inlined) -> Iterator[None]:
+def _read(net: nn.Module, result: Survey, only: Inlined, reuse: bool) -> Iterator[None]:
     before: dict[nn.Module, Any] = {}
     for module in net.modules():
         if module in only:
             before[module] = vars(module).get("forward")
-            vars(module)["forward"] = _reader(module, module.forward, result, only[module])
+            vars(module)["forward"] = _reader(module, module.forward, result, only[module], reuse)
     try:
         yield
     finally:
@@ -113,19 +117,30 @@ def _read(net: nn.Module, result: Survey, only: Inlined) -> Iterator[None]:
 
 
 def _reader(
-    module: nn.Module, original: Callable[..., Any], result: Survey, inlined: tuple[nn.Module, ...]
+    module: nn.Module, original: Callable[..., Any], result: Survey, inlined: tuple[nn.Module, ...], reuse: bool
 ) -> Callable[..., Any]:
-    """A forward that reads the module, on copies, the first time it is called."""
+    """A forward that reads the module, on copies, the first time it is called.
+
+    The reading is the run where it can be: where the module is handed tensors and plain values only, and writes into
+    none of them. Elsewhere (a cache that it fills, say) the module runs once more, on what it was given.
+    """
 
     def forward(*args: Any, **kwargs: Any) -> Any:
         if module in result.records:
             return original(*args, **kwargs)
         result.records[module] = Record()
         try:
-            given = copied(args, kwargs)
+            given, used = copied(args, kwargs), copied(args, kwargs)
+            leaves = pytree.tree_leaves(used)
+            before = [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]
             with unchanged(module):
-                record, _ = read_forward(module, original, *copied(args, kwargs), inlined)
+                record, made = read_forward(module, original, *used, inlined)
             record.arguments = given
+            written = before != [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]
+            handed_objects = bool(record.contexts) or not all(isinstance(leaf, (Tensor, *PLAIN)) for leaf in leaves)
+            if reuse and not written and not handed_objects:
+                result.records[module] = record
+                return made
         except Exception as error:
             at = where_it_failed(error, original)
             plainly = isinstance(error, UntraceableError | CaptureError)
