@@ -41,8 +41,9 @@ class Talk:
 
 
 @contextmanager
-def talk(address: str, **more: Any) -> Iterator[Talk]:
+def talk(address: str, page: str = "", **more: Any) -> Iterator[Talk]:
     base = address.split("?")[0]
     more.setdefault("origin", base.rstrip("/"))
-    with connect(base.replace("http", "ws") + "live", max_size=None, open_timeout=60, **more) as socket:
+    live = base.replace("http", "ws") + "live" + (f"?page={page}" if page else "")
+    with connect(live, max_size=None, open_timeout=60, **more) as socket:
         yield Talk(socket)

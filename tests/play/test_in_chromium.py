@@ -188,14 +188,18 @@ def test_figures_and_the_report_are_saved(open_page: Any, tmp_path: Path):
     assert "layers.2" in text
 
 
-def test_a_lost_connection_comes_back_with_the_same_settings(open_page: Any):
+def test_a_page_that_loses_its_connection_finds_its_training_again(open_page: Any):
     page = open_page(f"{QUICK}&a.activation=tanh", spy=True)
-    page.click("#step")
-    until(lambda: step_of(page) == 1)
+    train_to(page, 5)
+    reached = step_of(page)
     page.evaluate("() => window.opened.at(-1).close()")
-    until(lambda: step_of(page) == 0 and page.input_value("#a-activation") == "tanh")
+    until(lambda: "Connected again" in page.inner_text("#notice"))
     page.click("#step")
-    until(lambda: step_of(page) == 1)
+    until(lambda: step_of(page) == reached + 1)
+    page.click("#start")
+    page.evaluate("() => window.opened.at(-1).close()")
+    until(lambda: step_of(page) > reached + 3 and page.inner_text("#start") == "Pause")
+    assert page.input_value("#a-activation") == "tanh"
 
 
 def test_a_link_that_makes_no_sense_is_told_and_survived(open_page: Any):

@@ -1,5 +1,6 @@
 """Who may talk to the server, what it survives, and that every page has a worker of its own."""
 
+import asyncio
 import json
 import os
 import socket
@@ -17,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from winze.play.guard import MOST_BYTES, Bucket, Guard
 from winze.play.server import assets
+from winze.play.sessions import FullError, Sessions
 
 SMALL = {"points": 32, "batch": 16, "arms": [{"depth": 2, "width": 3}]}
 
@@ -204,6 +206,63 @@ def test_a_page_that_goes_away_frees_its_worker(address: str):
         page.get("update")
         during = len(_descendants())
     assert until(lambda: len(_descendants()) < during)
+
+
+def test_a_broken_connection_finds_its_worker_again_and_a_closed_page_does_not(address: str):
+    name = "a" * 32
+    with talk(address, page=name) as page:
+        page.send("setup", settings=SMALL)
+        page.send("step", count=7)
+        until(lambda: page.get("update")[0]["step"] == 7)
+        page.socket.close(1011)
+    with talk(address, page=name) as page:
+        assert page.get("resumed")[0]["step"] == 7
+        during = len(_descendants())
+        page.socket.close(1001)
+    assert until(lambda: len(_descendants()) < during)
+    with talk(address, page=name) as page:
+        assert page.get()[0]["kind"] == "hello"
+
+
+def test_a_second_connection_of_a_page_takes_the_worker_over(address: str):
+    name = "b" * 32
+    with talk(address, page=name) as first:
+        first.get("update")
+        with talk(address, page=name) as second:
+            second.get("resumed")
+            with pytest.raises(ConnectionClosed):
+                first.drain()
+            second.send("step")
+            assert until(lambda: second.get("update")[0]["step"] == 1)
+
+
+def test_a_worker_that_waits_for_its_page_gives_way_to_a_new_page():
+    async def full() -> list[bool]:
+        sessions = Sessions(users=1, grace=30)
+        lost = await sessions.start("c" * 32)
+        assert sessions.keep("c" * 32, lost)
+        new = await sessions.start("d" * 32)
+        found = [lost.is_alive, new.is_alive]
+        with pytest.raises(FullError):
+            await sessions.start("e" * 32)
+        await sessions.end("d" * 32, new)
+        return [*found, sessions.open == 0]
+
+    assert asyncio.run(full()) == [False, True, True]
+
+
+def test_a_worker_whose_page_does_not_come_back_ends():
+    async def alone() -> bool:
+        sessions = Sessions(users=1, grace=0.2)
+        lost = await sessions.start("f" * 32)
+        sessions.keep("f" * 32, lost)
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            if not sessions.open:
+                break
+        return lost.is_alive
+
+    assert asyncio.run(alone()) is False
 
 
 def _descendants() -> list[int]:

@@ -9,11 +9,14 @@ from serving import playground
 from waiting_page import until
 
 from winze.lab.runs import store
-from winze.play.viewer import opened
+from winze.lab.runs.results import ResultsError
+from winze.play.viewer import MOST, opened
 from winze.readings import ReadingsError
 
 sys.path.append(str(Path(__file__).parents[1] / "report"))
 from synthetic import scan, watched
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +44,47 @@ def test_a_run_is_named_by_its_point_and_seed(tmp_path: Path):
 def test_a_folder_without_readings_is_refused(tmp_path: Path):
     with pytest.raises(ReadingsError, match="holds no scan"):
         opened([tmp_path])
-    with pytest.raises(ReadingsError, match="is no folder"):
+    with pytest.raises(ReadingsError, match="does not exist"):
         opened([tmp_path / "missing"])
+
+
+def test_a_file_of_kept_runs_is_opened_with_one_seed_per_point_where_there_are_many():
+    few = opened([RESULTS / "decayed" / "supervised.json"])
+    assert all("alpha" in one["name"] and "seed" in one["name"] for one in few["scans"])
+    assert len({one["name"] for one in few["scans"]}) == len(few["scans"]) <= MOST
+    many = opened([RESULTS / "tunnel" / "main.json"])
+    assert len(many["scans"]) <= MOST
+
+
+def test_a_file_that_keeps_no_runs_is_refused(tmp_path: Path):
+    (tmp_path / "other.json").write_text("[]")
+    with pytest.raises(ResultsError, match="winze runs keep"):
+        opened([tmp_path / "other.json"])
+    with pytest.raises(ReadingsError, match="no readings over depth"):
+        opened([RESULTS / "temperature" / "toy.json"])
+
+
+@pytest.mark.slow
+def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Path, open_page: Any):
+    with playground(str(scans)) as address:
+        page = open_page(at=address)
+        page.uncheck("#scan-0")
+        page.focus("#layer")
+        page.keyboard.press("ArrowRight")
+        page.select_option("#measure", index=1)
+        page.click("#depth-size")
+        assert page.locator("#panels .panel:visible").count() == 1
+        shown = page.inner_text(".facts")
+        other = open_page(page.url[page.url.index("#") :], at=address)
+        until(lambda: other.inner_text(".facts") == shown)
+        assert not other.is_checked("#scan-0")
+        assert other.input_value("#measure") == page.input_value("#measure")
+        assert other.locator("#panels .panel:visible").count() == 1
+        other.click("#depth-size")
+        assert other.locator("#panels .panel:visible").count() > 1
+        assert "panel=" not in other.url
+        for one in (page, other):
+            one.close()
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import mimetypes
+import re
 import secrets
 import socket
 from collections.abc import Callable
@@ -25,6 +26,8 @@ from winze.play.sessions import USERS, FullError, Session, Sessions
 
 ASSETS = ("index.html", "play.css", "icon.svg")
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
+BROKEN = (1005, 1006, 1011, 1012)  # closed without a reason, not closed at all, no answer to a ping, restarted
+NAME = re.compile(r"[A-Za-z0-9_-]{22,64}")  # by which a page finds its worker again: random, known to it alone
 PING = 20.0  # seconds after which a page that does not answer counts as gone
 
 StoredScan = dict[str, Any] | None
@@ -64,8 +67,7 @@ def app(guard: Guard, sessions: Sessions, stored: StoredScan = None) -> Starlett
                 await _show(websocket, stored)
                 return
             try:
-                async with sessions.session() as session:
-                    await _joined(websocket, session)
+                await _serve_page(websocket, sessions)
             except FullError as full:
                 await websocket.send_bytes(pack("full", {"message": str(full)}))
                 await websocket.close(TRY_LATER)
@@ -90,33 +92,57 @@ def _refused(guard: Guard, request: Request) -> Response | None:
     return PlainTextResponse("open the address with the token that `winze play` printed\n", 403, HEADERS)
 
 
-async def _joined(websocket: WebSocket, session: Session) -> None:
-    """Carry messages one way and frames the other until either side ends."""
-    work = [asyncio.create_task(one) for one in (_upstream(websocket, session), _downstream(websocket, session))]
+async def _serve_page(websocket: WebSocket, sessions: Sessions) -> None:
+    """Join a page to a worker: the one it had before its connection broke off, or a new one."""
+    name = websocket.query_params.get("page", "")
+    if not NAME.fullmatch(name):
+        name = ""
+    session = await sessions.resume(name)
+    if session is None:
+        session = await sessions.start(name)
+    else:
+        await session.send(json.dumps({"do": "resume"}).encode())
+    taken, lost = session.taken, False
+    try:
+        lost = await _joined(websocket, session)
+    except (WebSocketDisconnect, RuntimeError):  # it broke off while a frame was sent
+        lost = True
+    finally:
+        if not taken.is_set() and not (lost and sessions.keep(name, session)):
+            await sessions.end(name, session)
+
+
+async def _joined(websocket: WebSocket, session: Session) -> bool:
+    """Carry messages one way and frames the other until either side ends; whether the connection broke off."""
+    ways = (_upstream(websocket, session), _downstream(websocket, session), session.taken.wait())
+    work: list[asyncio.Task[Any]] = [asyncio.create_task(one) for one in ways]
     try:
         done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
-        for task in done:
-            task.result()
+        ended = [task.result() for task in done]  # all of them, so that none of their errors is left out
+        return True in ended
     finally:
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
 
 
-async def _upstream(websocket: WebSocket, session: Session) -> None:
-    """Messages of the page to its worker, bounded in size and rate; the worker answers what is malformed."""
+async def _upstream(websocket: WebSocket, session: Session) -> bool:
+    """Messages of the page to its worker, bounded in size and rate; the worker answers what is malformed.
+
+    Returns whether the connection broke off: not where the page was closed or left.
+    """
     bucket = Bucket()
     while True:
         told = await websocket.receive()
         if told["type"] == "websocket.disconnect":
-            return
+            return told.get("code") in BROKEN
         text = told.get("text")
         if not bucket.takes():
             if bucket.refused == 1 or bucket.refused % 100 == 0:
                 await websocket.send_bytes(pack("error", {"message": "too many messages: some were left out"}))
             if bucket.refused > PATIENCE:
                 await websocket.close(TOO_MANY)
-                return
+                return False
             continue
         wrong = _malformed(text)
         if wrong:
@@ -142,7 +168,9 @@ async def _downstream(websocket: WebSocket, session: Session) -> None:
     """Frames of the worker to the page."""
     while (frame := await session.frames.get()) is not None:
         await websocket.send_bytes(frame)
-    await websocket.send_bytes(pack("error", {"message": "the training process ended; reload the page"}))
+    await websocket.send_bytes(
+        pack("error", {"message": "the training process ended; a new one starts with the same settings"})
+    )
     await websocket.close(FAILED)
 
 

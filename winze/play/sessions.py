@@ -1,4 +1,7 @@
-"""One worker process per page: started when a page connects, ended when it goes away."""
+"""One worker process per page: started when a page connects, ended when it goes away.
+
+A page whose connection breaks off finds its worker again by the name it gave, for a while.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,13 @@ import asyncio
 import multiprocessing
 import sys
 import threading
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 from winze.play import worker
 
 USERS = 8
 WARM = "winze.play.warm"
+GRACE = 60.0  # seconds that a worker waits for a page whose connection broke off
 FRAMES = 4  # that wait for a slow page before its worker waits too
 
 
@@ -30,7 +32,13 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._order = asyncio.Lock()
         self._closed = False
+        self.taken = asyncio.Event()  # set when another connection takes this worker over
         threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the worker runs and no one has ended it."""
+        return not self._closed and bool(self.process.is_alive())
 
     async def send(self, message: bytes) -> None:
         """Hand a message to the worker, in order; a worker that is busy makes this wait, not the server."""
@@ -62,10 +70,13 @@ class Session:
 
 
 class Sessions:
-    """All connected pages, at most `users`."""
+    """The workers of all pages, at most `users`; those that wait for their page give way to a new one."""
 
-    def __init__(self, users: int = USERS) -> None:
-        self.users, self.open = users, 0
+    def __init__(self, users: int = USERS, grace: float = GRACE) -> None:
+        self.users, self.grace, self.open = users, grace, 0
+        self._named: dict[str, Session] = {}
+        self._waiting: dict[str, asyncio.TimerHandle] = {}  # workers without a page, the longest waiting first
+        self._ending: set[asyncio.Task[None]] = set()
         self._context = multiprocessing.get_context("forkserver")
         # a fresh process imports the main module once more: where that is the command line, it is there already
         started_by = [name for name in ("winze.cli",) if name in sys.modules]
@@ -77,22 +88,61 @@ class Sessions:
 
         forkserver.ensure_running()
 
-    @asynccontextmanager
-    async def session(self) -> AsyncIterator[Session]:
-        """A worker for as long as a page is connected."""
+    async def resume(self, name: str) -> Session | None:
+        """The worker that a page of this name had, if it still runs; the page's older connection gives it up."""
+        session = self._named.get(name)
+        if session is None or not session.is_alive:
+            return None
+        waiting = self._waiting.pop(name, None)
+        if waiting is not None:
+            waiting.cancel()
+        session.taken.set()
+        session.taken = asyncio.Event()
+        return session
+
+    async def start(self, name: str = "") -> Session:
+        """A new worker, under the name by which its page may find it again."""
+        if self.open >= self.users and self._waiting:
+            await self.end(next(iter(self._waiting)), None)
         if self.open >= self.users:
             raise FullError(f"{self.users} pages are connected already; `winze play --users N` takes more")
         self.open += 1
-        session = None
         try:
             session = Session(*await asyncio.to_thread(self._start))
-            yield session
-        finally:
+        except BaseException:
             self.open -= 1
-            if session is not None:
-                session.close()
-                await asyncio.to_thread(session.process.join, 5)
-                session.connection.close()
+            raise
+        if name and name not in self._named:
+            self._named[name] = session
+        return session
+
+    def keep(self, name: str, session: Session) -> bool:
+        """Let a worker wait for its page; false where the page cannot find it again."""
+        if not session.is_alive or self._named.get(name) is not session:
+            return False
+        later = asyncio.get_running_loop().call_later(self.grace, self._end_later, name)
+        self._waiting[name] = later
+        return True
+
+    def _end_later(self, name: str) -> None:
+        ending = asyncio.get_running_loop().create_task(self.end(name, None))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+
+    async def end(self, name: str, session: Session | None) -> None:
+        """End a worker, given itself or by its name."""
+        session = session or self._named.get(name)
+        if session is None:
+            return
+        if self._named.get(name) is session:
+            del self._named[name]
+            waiting = self._waiting.pop(name, None)
+            if waiting is not None:
+                waiting.cancel()
+        self.open -= 1
+        session.close()
+        await asyncio.to_thread(session.process.join, 5)
+        session.connection.close()
 
     def _start(self) -> tuple[Any, Any]:
         ours, theirs = self._context.Pipe()

@@ -1,13 +1,13 @@
-"""Stored readings for the page: a scan, several scans, or the runs of a recipe."""
+"""Stored readings for the page: a scan, several scans, the runs of a recipe, or a file of kept runs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from winze.lab.runs import store
-from winze.readings import MANIFEST, Readings, ReadingsError
+from winze.lab.runs import results, store
+from winze.readings import MANIFEST, Point, Readings, ReadingsError, facts
 from winze.report.scan.payload import payload
 from winze.report.scan.summary import findings
 
@@ -15,23 +15,56 @@ MOST = 24  # scans on one page
 THRESHOLD = 0.95
 
 
-def opened(folders: Sequence[Path]) -> dict[str, Any]:
+def opened(paths: Sequence[Path]) -> dict[str, Any]:
     """Everything that the scan viewer shows, by the name of each scan."""
     found: dict[str, Readings] = {}
-    for folder in folders:
-        for name, readings in _in(folder).items():
-            found[name if name not in found else f"{name} ({folder})"] = readings
+    note = ""
+    for path in paths:
+        if path.is_file():
+            several, note = _kept(path)
+        else:
+            several = _in(path)
+        for name, readings in several.items():
+            found[name if name not in found else f"{name} ({path})"] = readings
     if len(found) > MOST:
         raise ReadingsError(f"{len(found)} scans are more than one page shows ({MOST}): name some of them")
     told = payload(found, THRESHOLD)
     told.pop("csv")
-    return told | {"findings": {name: findings(one, THRESHOLD) for name, one in found.items()}}
+    return told | {"note": note, "findings": {name: findings(one, THRESHOLD) for name, one in found.items()}}
+
+
+def _kept(file: Path) -> tuple[dict[str, Readings], str]:
+    """The kept runs of a file by scale, point and seed, at most as many as fit, and what was left out."""
+    runs = [one for one in results.kept_in(file) if facts.places(one.readings)]
+    if not runs:
+        raise ReadingsError(
+            f"{file} keeps no readings over depth, which this page shows; `winze list` has its verdicts"
+        )
+    shown = runs
+    if len(shown) > MOST:
+        lowest: dict[tuple[str, Point], int] = {}
+        for one in runs:
+            lowest[one.scale, one.point] = min(one.seed, lowest.get((one.scale, one.point), one.seed))
+        shown = [one for one in runs if one.seed == lowest[one.scale, one.point]][:MOST]
+    note = "" if len(shown) == len(runs) else f"{len(shown)} of {len(runs)} kept runs: one seed of each point"
+    several = len({one.scale for one in shown}) > 1
+    names = [", ".join(([one.scale] if several else []) + [_named(one.point), f"seed {one.seed}"]) for one in shown]
+    alike = {name for name in names if names.count(name) > 1}
+    return {
+        f"{name} ({one.key})" if name in alike else name: one.readings for name, one in zip(names, shown, strict=True)
+    }, note
+
+
+def _named(point: Mapping[str, Any]) -> str:
+    return ", ".join(f"{axis} {value}" for axis, value in point.items())
 
 
 def _in(folder: Path) -> dict[str, Readings]:
     """The readings of a folder, or of the folders in it."""
     if not folder.is_dir():
-        raise ReadingsError(f"{folder} is no folder; give one that `winze scan` or `winze run` wrote")
+        raise ReadingsError(
+            f"{folder} does not exist: give a folder that `winze scan` or `winze run` wrote, or a file of kept runs"
+        )
     if _holds(folder):
         return _read(folder, folder.resolve().name)
     inside = [one for one in sorted(folder.iterdir()) if one.is_dir() and not one.name.startswith(".")]
@@ -50,5 +83,5 @@ def _read(folder: Path, name: str) -> dict[str, Readings]:
     told = store.read(folder) if (folder / store.RUN).is_file() else None
     if told is None:
         return {name: Readings.load(folder)}
-    point = ", ".join(f"{axis} {value}" for axis, value in told.get("point", {}).items()) or name
+    point = _named(told.get("point", {})) or name
     return {f"{point}, seed {seed}": one for seed, one in store.readings(folder, told.get("seed", 0)).items()}

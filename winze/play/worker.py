@@ -32,6 +32,7 @@ MAPS_SHARE, DEEP_SHARE = 0.3, 0.08  # of the time, at most, that maps and depth 
 DECIDED = 8  # while it trains, every so many updates show the decision over the plane anew
 SHOWN = 1500  # training points that the page draws
 MOST_STEPS = 1000  # of one "step" message
+MOST_LOSSES = 4096  # that wait for a page
 LIMIT = 10_000_000  # steps after which training stops by itself
 
 
@@ -115,6 +116,11 @@ class Worker:
     def reset_(self, told: dict[str, Any]) -> None:
         self.build(self.trainer.setup)
         self.announce()
+
+    def resume_(self, told: dict[str, Any]) -> None:
+        """The page is connected again: send all that is shown, and what it missed."""
+        self.send(pack("resumed", {"step": self.trainer.steps}))
+        self.waiting, self.fresh, self.stale = 0, not self.reading, True
 
     def start_(self, told: dict[str, Any]) -> None:
         if self.problem:
@@ -212,6 +218,8 @@ class Worker:
     def one_step(self) -> None:
         found = self.trainer.step()
         self.losses.append([self.trainer.steps, *found])
+        if len(self.losses) > MOST_LOSSES:  # the page is away: neighbours are merged
+            self.losses = _table(self.losses, 1 + len(found)).tolist()
         self.past.add(self.trainer.steps, self.live)
         if not all(map(math.isfinite, found)):
             lost = " and ".join("AB"[i] for i, loss in enumerate(found) if not math.isfinite(loss))
@@ -299,6 +307,7 @@ class Worker:
 ACTIONS = {
     "setup": Worker.setup_,
     "reset": Worker.reset_,
+    "resume": Worker.resume_,
     "start": Worker.start_,
     "pause": Worker.pause_,
     "step": Worker.step_,

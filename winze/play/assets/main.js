@@ -22,13 +22,13 @@ const model = {
   curves: { steps: [], loss: [[]], at: [], test: [[]], train: [[]], norm: [[]] }, focus: null, problem: "", parameters: [],
 };
 let [controls, panels, views, viewer] = [null, [], [], null];
-let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames] = [false, false, 0, false, 0, false, 0];
+let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames, unsent] = [false, false, 0, false, 0, false, 0, false];
 
 const wire = new Wire({
   onFrame: (frame) => handlers[frame.kind]?.(frame),
   onState: (state, code) => {
     if (state === "open") unacknowledged = 0;
-    else if (code !== 1013) notice(model.catalogue ? "Connection lost. Trying again; training will start afresh." : "The server does not answer. Trying again …", "connection");
+    else if (code !== 1013) notice(model.catalogue ? "Connection lost. Connecting again …" : "The server does not answer. Trying again …", "connection");
   },
 });
 
@@ -41,9 +41,11 @@ function notice(text, kind = "") {
 
 const handlers = {
   hello({ catalogue }) {
-    if (find("notice").dataset.kind === "connection") notice("");
+    if (model.catalogue) notice("The training process is gone. A new one starts from step 0 with the same settings.");
+    else if (find("notice").dataset.kind === "connection") notice("");
+    const again = Boolean(model.catalogue);
     model.catalogue = catalogue;
-    const given = fromHash(location.hash, catalogue);
+    const given = again ? model.settings : fromHash(location.hash, catalogue);
     if (!controls) {
       const editor = new PointsEditor({ classes: catalogue.most_classes, most: 600, onChange: (points) => { model.settings.drawn = points; settingsChanged(model.settings); } });
       controls = new Controls(find("settings"), catalogue, editor, settingsChanged);
@@ -51,6 +53,11 @@ const handlers = {
     model.settings = given;
     controls.fill(given);
     if (toHash(given, catalogue.defaults)) sendSettings();
+  },
+  resumed() {
+    notice("Connected again; training went on meanwhile.");
+    if (unsent) sendSettings();
+    else fit();
   },
   setup({ settings, parameters, arrays }) {
     model.parameters = parameters;
@@ -79,10 +86,10 @@ const handlers = {
     notice("Report saved.");
   },
   stored(frame) {
+    notice(frame.note ?? "");
     if (viewer) return;
     viewer = new Viewer(frame, { settings: find("settings"), networks: find("networks"), panels: find("panels") });
-    for (const id of ["transport", "share"]) find(id).hidden = true;
-    notice("");
+    find("transport").hidden = true;
   },
 };
 
@@ -297,7 +304,7 @@ function sendSettings() {
   if (find("notice").textContent.startsWith("Draw at least")) notice("");
   pendingStart = model.running || pendingStart;
   const { drawn, ...rest } = copy(settings);
-  wire.send("setup", { settings: settings.data === "drawn" ? { ...rest, drawn } : rest });
+  unsent = !wire.send("setup", { settings: settings.data === "drawn" ? { ...rest, drawn } : rest });
 }
 
 function chooseTheme(name) {
@@ -320,7 +327,7 @@ find("scrub").oninput = (event) => {
   wire.send("show", { step: at >= model.kept.length ? null : model.kept[at] });
 };
 find("share").onclick = async () => {
-  if (await onClipboard(location.href)) notice("Link copied: it holds all settings.");
+  if (await onClipboard(location.href)) notice(viewer ? "Link copied: it holds the layer, the scans and the panel." : "Link copied: it holds all settings.");
   else showText("Link to these settings", location.href);
 };
 find("theme").onclick = () => {
@@ -329,7 +336,8 @@ find("theme").onclick = () => {
   chooseTheme(name);
 };
 window.addEventListener("hashchange", () => {
-  if (!model.catalogue || viewer) return;
+  if (viewer) { viewer.restore(location.hash); return; }
+  if (!model.catalogue) return;
   model.settings = fromHash(location.hash, model.catalogue);
   controls.fill(model.settings);
   sendSettings();

@@ -29,9 +29,22 @@ export class Panel {
     this.canvas.addEventListener("pointerleave", () => { this.note.textContent = this.said || ""; });
   }
 
+  // a button that lets this panel stand alone, and puts the others back
+  enlarge(onclick) {
+    this.size = make("button", { type: "button", class: "small", id: `${this.key}-size`, "aria-pressed": "false", "aria-label": `Show ${this.title} alone`, onclick }, "Enlarge");
+    this.tools.append(this.size);
+  }
+
+  grown(large) {
+    this.times = large ? 1.8 : 1;
+    if (!this.size) return;
+    this.size.setAttribute("aria-pressed", String(large));
+    this.size.textContent = large ? "Back to all" : "Enlarge";
+  }
+
   get width() { return Math.max(60, this.canvas.clientWidth || 320); }
 
-  tall() { return typeof this.height === "function" ? this.height(this.width) : this.height; }
+  tall() { return Math.round((this.times ?? 1) * (typeof this.height === "function" ? this.height(this.width) : this.height)); }
 
   paint() {
     if (!this.element.isConnected || this.element.hidden) return;

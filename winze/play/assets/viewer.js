@@ -14,13 +14,52 @@ export class Viewer {
     this.scans = stored.scans;
     this.chosen = this.scans.map((_, i) => i).slice(0, AT_ONCE);
     this.layer = 0;
-    this.measure = this.measures().find((one) => one === "numerical_rank") ?? this.measures()[0];
+    this.measure = this.first = this.measures().find((one) => one === "numerical_rank") ?? this.measures()[0];
+    this.large = "";
     this.head = networks;
     this.panels = this.made().filter(Boolean);
+    if (this.panels.length > 1) this.panels.forEach((panel) => panel.enlarge(() => this.enlarge(this.large === panel.key ? "" : panel.key)));
     panels.replaceChildren(...this.panels.map((panel) => panel.element));
-    this.fill();
-    requestAnimationFrame(() => this.paint());
+    this.restore(location.hash);
     document.documentElement.dataset.frames = 1;
+  }
+
+  // what the URL says of the layer, the scans, the measure and the large panel; what makes no sense is left out
+  restore(hash) {
+    const given = new URLSearchParams(hash.replace(/^#/, ""));
+    const scans = (given.get("scans") ?? "").split(",").map((one) => Number(one) - 1).filter((i) => this.scans[i]);
+    this.chosen = scans.length ? [...new Set(scans)].sort((a, b) => a - b) : this.scans.map((_, i) => i).slice(0, AT_ONCE);
+    this.layer = Math.min(this.depth, Math.max(1, Math.round(Number(given.get("layer"))) || 1)) - 1;
+    this.measure = this.measures().includes(given.get("measure")) ? given.get("measure") : this.first;
+    this.large = this.panels.some((panel) => panel.key === given.get("panel")) ? given.get("panel") : "";
+    this.fill();
+    this.resize();
+    requestAnimationFrame(() => this.paint());
+  }
+
+  remember() {
+    const out = new URLSearchParams();
+    if (this.layer) out.set("layer", this.layer + 1);
+    if (this.measure !== this.first) out.set("measure", this.measure);
+    if (this.chosen.join() !== this.scans.map((_, i) => i).slice(0, AT_ONCE).join()) out.set("scans", this.chosen.map((i) => i + 1).join());
+    if (this.large) out.set("panel", this.large);
+    const text = out.toString();
+    history.replaceState(null, "", text ? `#${text}` : location.pathname);
+  }
+
+  enlarge(key) {
+    this.large = key;
+    this.resize();
+    this.paint();
+    this.remember();
+  }
+
+  // the large panel stands alone
+  resize() {
+    for (const panel of this.panels) {
+      panel.element.hidden = Boolean(this.large) && panel.key !== this.large;
+      panel.grown(panel.key === this.large);
+    }
   }
 
   get shown() { return this.chosen.map((i) => this.scans[i]); }
@@ -46,9 +85,9 @@ export class Viewer {
       make("input", { type: "checkbox", id: `scan-${i}`, checked: this.chosen.includes(i), onchange: (event) => this.choose(i, event.target.checked) }), scan.name));
     this.slider = make("input", { type: "range", id: "layer", min: 1, max: this.depth, value: this.layer + 1, step: 1 });
     this.place = make("output", { for: "layer" });
-    this.slider.addEventListener("input", () => { this.layer = Number(this.slider.value) - 1; this.paint(); });
+    this.slider.addEventListener("input", () => { this.layer = Number(this.slider.value) - 1; this.paint(); this.remember(); });
     this.facts = make("table", { class: "facts" });
-    const measures = make("select", { id: "measure", onchange: () => { this.measure = measures.value; this.paint(); } },
+    const measures = make("select", { id: "measure", onchange: () => { this.measure = measures.value; this.paint(); this.remember(); } },
       ...this.measures().map((one) => make("option", { value: one, selected: one === this.measure }, this.label(one))));
     this.settings.replaceChildren(
       this.scans.length > 1 ? make("fieldset", {}, make("legend", {}, "Scans"), ...boxes) : "",
@@ -71,6 +110,7 @@ export class Viewer {
     this.fill();
     document.getElementById(`scan-${index}`)?.focus();
     this.paint();
+    this.remember();
   }
 
   paint() {

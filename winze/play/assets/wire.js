@@ -20,12 +20,13 @@ export class Wire {
     this.onFrame = onFrame;
     this.onState = onState;
     this.tries = 0;
+    this.page = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
     this.open();
   }
 
   open() {
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    this.socket = new WebSocket(`${scheme}//${location.host}/live`);
+    this.socket = new WebSocket(`${scheme}//${location.host}/live?page=${this.page}`);
     this.socket.binaryType = "arraybuffer";
     this.socket.onopen = () => { this.tries = 0; this.onState("open"); };
     this.socket.onmessage = (event) => {
@@ -39,6 +40,8 @@ export class Wire {
   }
 
   send(what, more = {}) {
-    if (this.socket.readyState === WebSocket.OPEN) this.socket.send(JSON.stringify({ do: what, ...more }));
+    const open = this.socket.readyState === WebSocket.OPEN;
+    if (open) this.socket.send(JSON.stringify({ do: what, ...more }));
+    return open;
   }
 }
