@@ -10,6 +10,7 @@ from small_recipe import FAST, LOWER, PLAIN, Inner, Settings, make_recipe, runs,
 from winze.lab import Axis, Claim, Job, Question, RecipeError, Scale, at_most, lower, recipe, recipes
 from winze.lab.claims.quantities import Whole, last
 from winze.readings import Point
+from winze.train import Cosine, Epochs, Training
 
 CPU = Scale(seeds=3)
 FASTER = {"speed": "fast"}
@@ -148,14 +149,26 @@ def test_runs_that_did_not_learn_are_named_and_not_averaged():
 
 
 def test_settings_of_ones_own_replace_those_of_every_point_and_no_claim_speaks_of_them():
-    made = make_recipe().with_settings({"size": 77})
+    made = make_recipe().with_settings({"size": 77}, "cpu")
     assert made.config("cpu", FAST) == Settings(size=77, inner=Inner(rate=0.5))
     assert made.verdicts("cpu", runs(plain=[1], fast=[2])) == []
-    assert made.with_settings({}) is made
+    assert made.with_settings({}, "cpu") is made
+
+
+def test_settings_of_ones_own_are_checked_at_the_chosen_scale_only():
+    warm = Training(length=Epochs(3), schedule=Cosine(warmup=Epochs(2)))
+    axes = {"speed": Axis("batch", {"plain": 64, "fast": 256})}
+    made = make_recipe(study=warm, axes=axes, scales={"cpu": Scale({"schedule": Cosine()}, seeds=3), "gpu": CPU})
+    own = {"length.count": 1}
+    assert made.with_settings(own, "cpu").config("cpu", FAST) == Training(Epochs(1), 256, schedule=Cosine())
+    with pytest.raises(RecipeError, match=r"scale gpu.*warmup must lie within"):
+        made.with_settings(own, "gpu")
+    with pytest.raises(RecipeError, match="no scale 'gqu'; did you mean gpu"):
+        made.with_settings(own, "gqu")
 
 
 def test_a_setting_that_is_an_axis_is_a_point_of_its_own():
-    made = make_recipe().with_settings({"inner.rate": 0.25})
+    made = make_recipe().with_settings({"inner.rate": 0.25}, "cpu")
     assert made.grid("cpu").points == (Point(speed=0.25),)
     assert made.config("cpu", Point(speed=0.25)).inner.rate == 0.25
 

@@ -64,7 +64,8 @@ class RunVerb:
         from winze.train import Hardware
 
         chosen = recipe(self.recipe)
-        chosen = chosen.with_settings({name: _literal(text) for name, text in _pairs(self.changes, "--set")})
+        own = {name: _literal(text) for name, text in _pairs(self.changes, "--set")}
+        chosen = chosen.with_settings(own, self.scale)
         at = {name: _values(chosen, name, text) for name, text in _pairs(self.at, "--at")}
         jobs = chosen.jobs(self.scale, at, _numbers(self.seeds))
         hardware = Hardware(

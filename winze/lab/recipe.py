@@ -145,9 +145,15 @@ class Recipe:
             for point, config in configs.items()
         ]
 
-    def with_settings(self, settings: Mapping[str, Any]) -> Recipe:
-        """The same recipe with some settings of the study replaced at every point, as `winze run --set` does it."""
-        return replace(self, changed={**self.changed, **settings}, claims=(), questions=()) if settings else self
+    def with_settings(self, settings: Mapping[str, Any], scale: str) -> Recipe:
+        """One scale of the recipe with some settings replaced at every point, as `winze run --set` does it.
+
+        Settings are checked at this scale only, and no claim speaks of them.
+        """
+        if not settings:
+            return self
+        scales = {scale: self.scale(scale)}
+        return replace(self, changed={**self.changed, **settings}, scales=scales, claims=(), questions=())
 
     def verdicts(self, scale: str, runs: RunReadings) -> list[Judged]:
         """Every claim, then every question, that a scale can judge, with what the readings say about it."""

@@ -15,6 +15,8 @@ import torch
 from winze.atomic import sha256
 from winze.train import Hardware
 
+PACKAGE = Path(__file__).parents[2]
+
 
 def device(hardware: Hardware) -> str:
     """The GPU by name, or the processor."""
@@ -44,24 +46,28 @@ def flags(hardware: Hardware) -> dict[str, Any]:
 @cache
 def source(file: str = "") -> str:
     """16 hexadecimal digits of the SHA-256 of winze's own code, committed or not, and of a recipe's own file."""
-    root, digest = Path(__file__).parents[2], hashlib.sha256()
-    for path in sorted(root.rglob("*.py")):
-        digest.update(f"{path.relative_to(root).as_posix()} {sha256(path)}\n".encode())
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {sha256(path)}\n".encode())
     digest.update(Path(file).read_bytes() if file else b"")
     return digest.hexdigest()[:16]
 
 
 @cache
-def commit() -> str | None:
-    """The commit of the source that runs, with a `+` where files differ from it; None outside its repository."""
-    here = Path(__file__).parent
+def commit(package: Path = PACKAGE) -> str | None:
+    """The commit of the source that runs; None outside its repository.
+
+    A `+` follows where the package differs from that commit: a tracked file changed, or Python files that git neither
+    tracks nor ignores.
+    """
     try:
-        _git(here, "ls-files", "--error-unmatch", __file__)  # else it is installed inside somebody else's
-        head = _git(here, "rev-parse", "HEAD").strip()
-        changed = _git(here, "status", "--porcelain", "--untracked-files=no", "--", str(here.parents[1]))
+        _git(package, "ls-files", "--error-unmatch", "__init__.py")  # else it is installed in another repository
+        head = _git(package, "rev-parse", "HEAD").strip()
+        lines = _git(package, "status", "--porcelain", "--untracked-files=all", "--", ".").splitlines()
     except (OSError, subprocess.SubprocessError):
         return None
-    return head + "+" if changed.strip() else head
+    differs = any(not line.startswith("??") or line.strip('"').endswith(".py") for line in lines)
+    return head + "+" if differs else head
 
 
 def _git(folder: Path, *words: str) -> str:

@@ -170,6 +170,16 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
     return found
 
 
+def kept_in(file: str | os.PathLike[str]) -> list[Kept]:
+    """All runs of one file that are not superseded, also of a recipe that this winze does not know."""
+    path = Path(file)
+    try:
+        name = json.loads(path.read_bytes())["recipe"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise ResultsError(f"{path} holds no {KIND}; `winze runs keep` writes such files") from error
+    return [one for entry in _entries(path, name) if "superseded" not in entry for one in _kept(entry, path)]
+
+
 def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept]:
     """The runs that are kept and whose settings the recipe no longer has at any scale."""
     configs = [config for _, _, config in _configs(recipe)]
