@@ -48,7 +48,8 @@ DATA = Axis(
     {
         "cifar10": {},
         "tinyimagenet100": {"data": Data("tinyimagenet100", size=64), "network.name": "winze/mae_64"},
-        "digits": {},  # which the small scales train on
+        "digits": {},  # which the scales smoke and cpu train on
+        "mnist": {},  # which the scale small trains on
     },
 )
 study = Masked(
@@ -93,17 +94,32 @@ digits: dict[str, Any] = {
 }
 smoke = digits | {"data": Data("digits", limit=128), "training.length": Epochs(2), "protocols": ()}
 smoke |= {"training.schedule.warmup": Epochs(1), "watching.every": Epochs(1), "training.evaluate": Epochs(1)}
+mnist = digits | {
+    "network.name": "winze/mae6x64",
+    "network.options": {"patch": 7, "decoder_depth": 3, "decoder_width": 48},
+    "data": Data("mnist", limit=4000),
+    "training.batch": 128,
+    "training.length": Epochs(16),
+    "training.evaluate": Epochs(8),
+    "training.checkpoint": Epochs(8),
+    "watching.every": Epochs(2),
+    "watching.probe_samples": 2000,
+    "protocols": ("neighbours",),
+}
+ON_MNIST = "4,000 training and 4,000 test images of MNIST with patches of 7, encoder 6 x 64, decoder 3 x 48, 16 epochs"
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
 AxisValues = Mapping[str, tuple[Any, ...]]
 
 
 def scales(axes: AxisValues | None = None, large: AxisValues | None = None, **more: Any) -> dict[str, Scale]:
-    """The four scales of every masked-autoencoder recipe; `axes`: what digits run, `large` what all others do."""
-    short = {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)}
+    """The scales of every masked-autoencoder recipe; `axes`: what digits and MNIST run, `large` what all others do."""
+    on_mnist: AxisValues = {**(axes or {}), **({"data": ("mnist",)} if axes and "data" in axes else {})}
+    short = {"training.length": Epochs(200), "training.schedule.warmup": Epochs(10)}
     return {
         "smoke": Scale(smoke | more, axes or {}, departures=(f"{ON_DIGITS}, 2 epochs on 128 images",)),
         "cpu": Scale(digits | more, axes or {}, seeds=3, departures=(f"{ON_DIGITS}, 24 epochs",)),
-        "gpu": Scale(short, large or {}, seeds=3, departures=("400 epochs",)),
+        "small": Scale(more | mnist, on_mnist, seeds=3, departures=(ON_MNIST,)),
+        "gpu": Scale(short, large or {}, seeds=3, departures=("200 epochs",)),
         "paper": Scale(axes=large or {}, seeds=3),
     }
 

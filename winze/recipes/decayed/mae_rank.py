@@ -1,7 +1,7 @@
 """Rank and probe accuracy of masked autoencoders over training (Zhang et al., 2024, arXiv 2404.10947, fig. 5).
 
     winze run decayed/mae_rank --scale cpu             # digits, 3 points x 3 seeds, minutes on one core
-    winze run decayed/mae_rank --scale gpu --jobs 7    # CIFAR-10, 5 points x 3 seeds, 400 epochs on an H200
+    winze run decayed/mae_rank --scale gpu --jobs 7    # CIFAR-10, 5 points x 3 seeds, 200 epochs on an H200
 
 The effective rank and the probe accuracy of the last block, of the class token and of the mean of all tokens, and
 Pearson's r of the two over alpha_min at every reading.

@@ -84,16 +84,17 @@ def scales(**axes: tuple[str, ...]) -> dict[str, Scale]:
     """The scales of every recipe; `axes`: the models that run."""
     brief = {"training.length": Epochs(2), "data.limit": 600, "iterations": 10}
     chosen: Any = axes
-    on_digits, on_mnist = chosen | {"data": ("digits",)}, chosen | {"data": ("mnist",)}
+    on_digits = chosen | {"data": ("digits",)}
     whole = chosen | {"data": ("mnist", "fashion_mnist", "cifar10")}
     few = ("6,000 training and 6,000 test images, 10 epochs per task with batches of 32",)
     return {
         "smoke": Scale(axes=on_digits, at=(({}, brief),), departures=(f"{ON_DIGITS}, 2 epochs on 600 images",)),
         "cpu": Scale(axes=on_digits, seeds=3, departures=(f"{ON_DIGITS}, 60 epochs per task, batches of 32",)),
         "small": Scale(
-            {"data.limit": 6000, "training.length": Epochs(10), "training.batch": 32},
-            on_mnist,
+            {"data.limit": 6000, "training.batch": 32},
+            whole,
             seeds=3,
+            at=(({}, {"training.length": Epochs(10)}),),
             departures=few,
         ),
         "gpu": Scale(axes=whole, seeds=5),
