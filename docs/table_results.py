@@ -24,10 +24,10 @@ from winze.readings.wording import number
 FOLDER = "docs/results"
 FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
-SHOWN = 3  # cells of a headline claim that are listed one by one
+SHOWN = 4  # cells of a headline claim that are listed one by one
 BRACKETS = (
-    "Brackets: 95 % interval over seeds, one per cell in the order of the networks; above three cells, the range over "
-    "cells. In parentheses: supported cells."
+    "Brackets: 95 % interval over seeds; above four cells, the range over cells. In parentheses: supported cells. "
+    "A slope is per unit of its axis (temperature: per factor of ten); before it, the means at both ends of the axis."
 )
 READ = (
     "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
@@ -45,10 +45,10 @@ def pages(results: Path) -> dict[str, str]:
 
 def headlines(results: Path) -> str:
     """README's table: the headline claims of every paper that ran at full size, at most MOST of them."""
-    head = ["claim", "verdict", "here", "paper", "network and data", "seeds", "page"]
+    head = ["claim", "verdict", "here", "paper", "network and data", "seeds"]
     rows = {
         paper: [
-            [*_headline(recipe, line), f"[{PAPERS.get(paper, paper)}]({FOLDER}/{paper}.md)"]
+            _headline(recipe, line, f"{FOLDER}/{paper}.md#{recipe.name.replace('/', '')}")
             for recipe in several
             for line in at_largest(lines_of(recipe.name, results))
             if getattr(line.statement, "headline", False) and line.word != NOT_RUN and line.scale in FULL
@@ -61,18 +61,23 @@ def headlines(results: Path) -> str:
     return table(head, [row for several in rows.values() for row in several], below)
 
 
-def _headline(recipe: Recipe, line: ClaimRow) -> list[str]:
+def _headline(recipe: Recipe, line: ClaimRow, page: str) -> list[str]:
     """A claim in short, its verdict, the effects of its cells, the paper's numbers, and what they rest on."""
-    cells = [(cell, verdict) for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
-    published = [line.statement.published(cell) for cell, _ in cells]
-    here = _effects([verdict for _, verdict in cells], _in_points(recipe, line, published))
+    ran = [
+        (name, cell, verdict)
+        for name, (cell, verdict) in zip(line.judged.names, line.judged.cells, strict=True)
+        if verdict.word != NOT_RUN
+    ]
+    published = [line.statement.published(cell) for _, cell, _ in ran]
+    here = _effects([(name, verdict) for name, _, verdict in ran], _unit(recipe, line, published))
     said = list(dict.fromkeys(str(one) for one in published if one != ""))
-    told = "; ".join(said) if len(said) <= SHOWN else str(getattr(line.statement, "source", ""))
-    counts = sorted({verdict.n for _, verdict in cells})
+    theirs = "<br>".join(said) if len(said) <= SHOWN else str(getattr(line.statement, "source", ""))
+    counts = sorted({verdict.n for *_, verdict in ran})
     seeds = "-".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"
-    supported = [verdict.word for _, verdict in cells].count(SUPPORTED)
-    word = f"**{line.word}**" + (f" ({supported} of {len(cells)})" if len(cells) > 1 else "")
-    return [_short(line.statement.text), word, here or "-", told or "-", _trained(recipe, line), seeds]
+    supported = [verdict.word for *_, verdict in ran].count(SUPPORTED)
+    word = f"**{line.word}**" + (f" ({supported} of {len(ran)})" if len(ran) > 1 else "")
+    text = f"[{_short(line.statement.text)}]({page})"
+    return [text, word, here or "-", theirs or "-", _trained(recipe, line), seeds]
 
 
 def _short(text: str) -> str:
@@ -80,30 +85,50 @@ def _short(text: str) -> str:
     return re.sub(r" \([^)]*\)", "", text).split(": ")[0]
 
 
-def _in_points(recipe: Recipe, line: ClaimRow, published: Sequence[str | float]) -> bool:
-    """Whether a claim is about a difference of accuracies, which is written in percentage points."""
+def _unit(recipe: Recipe, line: ClaimRow, published: Sequence[str | float]) -> str:
+    """The unit of a claim about accuracies: points for a difference, % for a level; none for other quantities."""
+    check = line.statement.check
+    quantities = [one.quantity for one in getattr(check, "checks", {"": check}).values() if one.quantity is not None]
+    names = [resolved(one, recipe.quantities)[1] for one in quantities]
     if any(str(one).endswith("points") for one in published) or "points" in line.statement.text:
-        return True
-    if line.statement.check.quantity is None:
-        return False
-    name = resolved(line.statement.check.quantity, recipe.quantities)[1]
-    return "accuracy" in name or "forgetting" in name
+        return " points"
+    if any("accuracy" in name or "forgetting" in name for name in names):
+        return " %" if published and all(str(one).endswith("%") for one in published) else " points"
+    return ""
 
 
-def _effects(verdicts: Sequence[Verdict], points: bool) -> str:
-    """Estimates with their intervals; of more than three cells, the range of the estimates and of their intervals."""
-    factor, unit = (100, " points") if points else (1, "")
-    known = [verdict for verdict in verdicts if math.isfinite(verdict.estimate)]
+def _effects(cells: Sequence[tuple[str, Verdict]], unit: str) -> str:
+    """One line per cell: its estimate with interval; of more than SHOWN cells, the range over all of them."""
+    factor = 100 if unit else 1
+    known = [(name, verdict) for name, verdict in cells if math.isfinite(verdict.estimate)]
     if len(known) > SHOWN:
-        ends = [verdict for verdict in known if math.isfinite(verdict.low + verdict.high)]
-        low, high = (edge(factor * verdict.estimate for verdict in known) for edge in (min, max))
+        ends = [one for _, one in known if math.isfinite(one.low + one.high)]
+        low, high = (edge(factor * one.estimate for _, one in known) for edge in (min, max))
         within = [
             factor * edge
             for edge in (min((one.low for one in ends), default=math.nan), max((one.high for one in ends), default=0))
         ]
         return f"{_brief(low)} to {_brief(high)}{_between(*within)}{unit}"
-    said = [_brief(factor * one.estimate) + _between(factor * one.low, factor * one.high) for one in known]
-    return ", ".join(said) + (unit if said else "")
+    names = _apart([name for name, _ in known])
+    return "<br>".join(
+        f"{name}{': ' * bool(name)}{_effect(one, factor)}{unit}" for name, (_, one) in zip(names, known, strict=True)
+    )
+
+
+def _effect(verdict: Verdict, factor: float) -> str:
+    """An estimate with its interval; a slope says which means it connects."""
+    text = _brief(factor * verdict.estimate) + _between(factor * verdict.low, factor * verdict.high)
+    if "slope" not in verdict.sentence:
+        return text
+    means = [statistics.fmean(seeds.values()) for seeds in verdict.values.values()]
+    return f"{_brief(factor * means[0])} to {_brief(factor * means[-1])}, slope {text}"
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names without the parts that all of them share."""
+    parts = [name.split(", ") for name in names]
+    shared = set.intersection(*map(set, parts)) if parts else set()
+    return [", ".join(part for part in one if part not in shared) for one in parts]
 
 
 def _between(low: float, high: float) -> str:
@@ -175,8 +200,8 @@ def _departures(several: Sequence[Recipe], results: Path) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for recipe in [one for one in several if runs_of(one.name, results)]:
         scales = [(f"scale {scale}: ", recipe.scale(scale).departures) for scale in runs_of(recipe.name, results)]
-        for start, told in [("", recipe.departures), *scales]:
-            for why in told:
+        for start, reasons in [("", recipe.departures), *scales]:
+            for why in reasons:
                 found.setdefault(start + why, []).append(recipe.name.split("/")[1])
     for why, names in found.items():
         yield f"{why} ({'all' if len(names) == len(several) > 1 else ', '.join(names)})"
@@ -184,7 +209,7 @@ def _departures(several: Sequence[Recipe], results: Path) -> Iterator[str]:
 
 def _section(recipe: Recipe, results: Path) -> Iterator[str]:
     runs = runs_of(recipe.name, results)
-    told = lines_of(recipe.name, results)
+    lines = lines_of(recipe.name, results)
     yield f"## {recipe.name}\n"
     yield f"{recipe.shows[:1].upper()}{recipe.shows[1:]} ({recipe.system}).\n"
     for scale, read in runs.items():
@@ -193,7 +218,7 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         points = f"{len(read)} point{'s' * (len(read) > 1)}"
         yield f"`winze run {recipe.name} --scale {scale}`: {points}, {many} seeds each.\n"
     for kind, title in ((Claim, "claim"), (Question, "question of our own")):
-        rows = [row for line in told if isinstance(line.statement, kind) for row in _rows(line)]
+        rows = [row for line in lines if isinstance(line.statement, kind) for row in _rows(line)]
         if rows:
             heads = [title, "verdict", "paper", "here"]
             yield table(heads, rows)

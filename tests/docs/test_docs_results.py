@@ -13,6 +13,7 @@ from winze.lab import Claim, Question, Scale, at_most, level
 from winze.lab.runs.perform import perform
 from winze.lab.runs.results import add
 from winze.lab.runs.store import Runs
+from winze.readings import Point
 
 ROOT = Path(__file__).parents[2]
 tables = script("tables")
@@ -102,13 +103,16 @@ def test_the_numbers_are_means_over_sound_seeds(page):
 
 def test_headlines_have_effect_interval_paper_and_seeds_and_leave_out_what_was_not_run(made, tmp_path):
     head, _, *found = rows(pages.headlines(tmp_path))
-    assert head == ["claim", "verdict", "here", "paper", "network and data", "seeds", "page"]
-    assert [row[0] for row in found] == ["a claim \\| with a bar", "a level"]
+    assert head == ["claim", "verdict", "here", "paper", "network and data", "seeds"]
+    assert [row[0] for row in found] == [
+        "[a claim \\| with a bar](docs/results/small.md#smallscore)",
+        "[a level](docs/results/small.md#smallscore)",
+    ]
     assert found[0][1] == "**inconclusive** (1 of 2)"
-    assert re.fullmatch(r"160 \[-?[\d,]+, [\d,]+\], 150 \[-?[\d,]+, [\d,]+\] points", found[0][2])
+    one = r"160 \[-?[\d,]+, [\d,]+\] points"
+    assert re.fullmatch(rf"\w+: {one}<br>\w+: {one.replace('160', '150')}", found[0][2])
     assert found[0][3] == "8 points"
     assert found[0][5] == "2-3"
-    assert found[0][6] == "[small](docs/results/small.md)"
 
 
 def test_a_headline_is_the_claim_without_parentheses_and_explanations():
@@ -117,16 +121,26 @@ def test_a_headline_is_the_claim_without_parentheses_and_explanations():
 
 
 def test_effects_of_many_cells_are_a_range():
-    cells = [pages.Verdict("supported", "", one, one - 1, one + 1, 3) for one in (1.0, 2.0, 30.0, 4.0)]
-    assert pages._effects(cells, False) == "1 to 30 [0, 31]"
-    assert pages._effects(cells[:2], True) == "100 [0, 200], 200 [100, 300] points"
+    cells = [
+        (f"net, {one:g}", pages.Verdict("supported", "", one, one - 1, one + 1, 3))
+        for one in (1.0, 2.0, 30.0, 4.0, 5.0)
+    ]
+    assert pages._effects(cells, "") == "1 to 30 [0, 31]"
+    assert pages._effects(cells[:2], " points") == "1: 100 [0, 200] points<br>2: 200 [100, 300] points"
+
+
+def test_a_slope_says_which_means_it_connects():
+    ends = {Point(alpha=0.4): {0: 1.0, 1: 3.0}, Point(alpha=1.0): {0: 5.0, 1: 7.0}}
+    verdict = pages.Verdict("supported", "score; slope 4 [3, 5]", 4.0, 3.0, 5.0, 2, values=ends)
+    assert pages._effects([("", verdict)], "") == "2 to 6, slope 4 [3, 5]"
 
 
 def test_rows_of_the_headlines_are_short():
     readme = (ROOT / "README.md").read_text()
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     for row in rows(table)[2:]:
-        assert max(map(len, row[:5])) <= 90, row
+        text = [re.sub(r"\]\(.*\)$", "", row[0]), *(part for cell in row[1:5] for part in cell.split("<br>"))]
+        assert max(map(len, text)) <= 90, row
 
 
 def test_digits_are_on_no_page_and_in_no_tally(monkeypatch, made, tmp_path):
@@ -164,7 +178,6 @@ def test_readme_shows_at_most_fifteen_headlines_of_the_papers_that_ran_at_full_s
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     found = rows(table)[2:]
     assert 8 <= len(found) <= 15
-    pages = {f"[{title}](docs/results/{paper}.md)": paper for paper, title in kept_runs.PAPERS.items()}
-    shown = {pages[row[6]] for row in found}
+    shown = {re.search(r"docs/results/(\w+)\.md#", row[0])[1] for row in found}
     assert shown >= {"residual_droppath", "decayed", "tunnel", "temperature"}
     assert all("digits" not in row[4] for row in found)

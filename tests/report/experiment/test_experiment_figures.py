@@ -214,9 +214,9 @@ def test_every_point_has_a_profile_with_its_seeds_and_its_tunnel():
     runs = {Point(net="vgg19"): [scan(), scan()], Point(net="resnet"): [blocks], Point(net="mlp"): [scan(HIGH)] * 3}
     drawing = profiles().draw(runs, "light")
     assert titles(drawing) == [
-        "vgg19, 2 seeds\ntunnel begins after layer 8, features.22",
+        "vgg19, 2 seeds\ntunnel starts after layer 8, features.22",
         "resnet, 1 seed\nno tunnel before layer 9, features.10",
-        "mlp, 3 seeds\ntunnel begins after layer 3, features.7",
+        "mlp, 3 seeds\ntunnel starts after layer 3, features.7",
     ]
     assert [tick.get_text() for tick in drawing.axes[1].get_xticklabels()] == ["3", "5", "7", "9"]
     assert drawing.axes[1].get_xlabel() == "layer, counted without projections"

@@ -38,7 +38,8 @@ def profiles(
         if not drawn:
             raise UnreadError(f"no probes or {label(second)} were read")
         with style.use(theme) as colours:
-            drawing, grid = style.panels(len(drawn), shared=True)
+            three = len(drawn) == 3  # in one row
+            drawing, grid = style.panels(len(drawn), 3 if three else 2, 4.2 if three else 4.6, shared=True)
             for axes, (name, (point,)) in zip(grid, grouped(drawn, panel).items(), strict=True):
                 one, found = drawn[point], None
                 if facts.has(one, "probe"):
@@ -48,6 +49,8 @@ def profiles(
                 count = seeds_of([len(there[point])])
                 lines = [short(f"{name}, {count}" if name else count, 44), axes.get_title(loc="left")]
                 axes.set_title("\n".join(filter(None, lines)), color=colours.ink, fontsize=9)
+                if three:
+                    axes.locator_params(axis="x", nbins=10)
                 _number(axes, one)
             style.legend(drawing)
             return drawing

@@ -135,7 +135,7 @@ def _tunnel(
         end = total if tunnel.high is None else tunnel.high.index + 1
         looks: dict[str, Any] = {"color": colours.faint, "lw": 0, "zorder": 1, "label": "95 % interval of its start"}
         axes.axvspan(tunnel.low.index + 0.5, end + 0.5, ymax=0.02, **looks)
-    where = "tunnel begins after" if first < total else "no tunnel before"
+    where = "tunnel starts after" if first < total else "no tunnel before"
     said = f"{where} layer {numbers[tunnel.start.index]}, {short(tunnel.start.name, 36)}"
     axes.set_title(said, color=colours.faint, fontsize=8)
 
