@@ -7,6 +7,7 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).parent))  # where its neighbours are, whoever loads this file
 
+from all_runs import all_runs
 from block_diagram import block_diagram
 from kept_runs import ROOT, largest, recipes, runs_of
 from matplotlib.figure import Figure
@@ -70,6 +71,7 @@ def of(name: str, title: str, scale: str = "") -> Callable[[Path], Figure]:
 FIGURES: dict[str, Callable[[Path], Figure]] = {
     "tunnel": tunnel,
     "tunnel_small": tunnel_small,
+    "all_runs": all_runs,
     "droppath_cost": droppath_cost,
     "residual_droppath_300": of("residual_droppath/table1", "Accuracy over training", "paper"),
     "spiral_blocks": lambda results: block_diagram(),

@@ -14,6 +14,7 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loads this file
 
+import all_runs
 import table_erosion
 import table_measures
 import table_reach
@@ -29,6 +30,7 @@ FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "measures": table_measures.measures,
     "trained": table_trained.trained,
     "erosion": table_erosion.erosion,
+    "moved": all_runs.moved,
 }
 """Tables made of the runs that are kept in results/, or of what comes with the package."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
