@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import torch
 
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, learn, prepare
+from winze.lab.claims.quantities import Whole
 from winze.measure import linear_cka
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
 from winze.recipes.generative._refit import Refit, accuracy, features_of, name_of, softmax_regression
+from winze.report.experiment import Drawing, over_setting, over_training
 from winze.train import Adam, Classify, Epochs, History, Training
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
@@ -22,7 +25,6 @@ from winze.train.objectives.reconstruct import Reconstruct
 PAPER = "On robustness of generative representations against catastrophic forgetting"
 URL = "https://arxiv.org/abs/2109.01844"
 TASKS = tuple(f"task {number}" for number in range(1, 6))
-CKA, RECONSTRUCTION = "cka of {}", "reconstruction of {}"
 D, AE, VAE = ({"model": name} for name in ("discriminative", "autoencoder", "vae"))
 
 
@@ -72,6 +74,7 @@ axes = {
     ),
 }
 GENERATIVE = ("autoencoder", "vae")
+GREY = [(data, model) for data in ("mnist", "fashion_mnist") for model in GENERATIVE]
 ON_DIGITS = "digits of 8 x 8, hidden layers of 64, 32, 8, 32, 64"
 DEPARTURES = (
     "the thesis states no optimizer, batch and length: Adam 1e-3, batches of 128, 20 epochs per task (CIFAR-10: 50)",
@@ -185,7 +188,7 @@ def _store_cka(readings: Readings, similar: Array) -> None:
     curves = [similar[task:, task] for task in range(count)]
     for task, curve in enumerate(curves):
         for after, value in enumerate(curve, task + 1):
-            readings.add(CKA.format(name_of(task)), value, step=after)
+            readings.add(f"cka of {name_of(task)}", value, step=after)
     readings.add("mean_cka", np.mean(np.concatenate([curve[1:] for curve in curves])))
     readings.add("first_task_cka", curves[0][-1])
     readings.add("first_switch_cka", np.mean([curve[1] for curve in curves[:-1]]))
@@ -222,7 +225,7 @@ def reconstruction(config: Split, bench: Bench) -> None:
         name = name_of(part.number)
         curves.append([row[f"{name}: reconstruction"] for row in rows])
         for epoch, value in enumerate(curves[-1], 1):
-            readings.add(RECONSTRUCTION.format(name), value, split="test", step=epoch)
+            readings.add(f"reconstruction of {name}", value, split="test", step=epoch)
     own, *others = (np.array(curve) for curve in curves)
     readings.add("own_error", own[-1])
     readings.add("unseen_error", np.mean([one[-1] for one in others]))
@@ -230,6 +233,20 @@ def reconstruction(config: Split, bench: Bench) -> None:
     readings.add("worst_ratio", max(float(one[-1] / one[0]) for one in others))
 
 
-def about(where: str, work: Callable[[Any, Bench], None]) -> dict[str, Any]:
-    """What every recipe says of itself; `where` in the thesis."""
-    return {"system": "S6", "paper": f"{PAPER}, {where}", "url": URL, "study": study, "axes": axes, "work": work}
+def about(
+    where: str, work: Callable[[Any, Bench], None], numbers: tuple[str, ...], *kept: str, **models: tuple[str, ...]
+) -> dict[str, Any]:
+    """What every recipe says of itself; `where` in the thesis, the `numbers` of a run, and what else is `kept`."""
+    told = {"system": "S6", "paper": f"{PAPER}, {where}", "url": URL, "departures": DEPARTURES}
+    runs = {"study": study, "axes": axes, "scales": scales(**models), "work": work}
+    read = {"quantities": {name: Whole(name) for name in numbers}, "measures": (*numbers, *kept)}
+    return told | runs | read | {"learned": ("learned_accuracy", 0.6)}
+
+
+def by_task(measure: str, title: str, up: str, **how: Any) -> Drawing:
+    """A number of each task over training, one panel per network."""
+    lines = {name: f"{measure} of {name}" for name in TASKS}
+    return over_training(lines, panel=("data", "model"), title=title, up=up, **how)
+
+
+by_model = partial(over_setting, x="model", panel="data")
