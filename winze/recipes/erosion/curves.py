@@ -13,8 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from winze.data import PadCrop
-from winze.lab import Axis, Claim, Data, Question, Recipe, Scale
-from winze.lab.claims import at_least, at_most, several
+from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, at_least, at_most, several
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._gradcam import draw_saliency
 from winze.recipes.erosion._settings import after

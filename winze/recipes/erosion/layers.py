@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import at_least, at_most, several
+from winze.lab import Axis, Claim, Question, Recipe, at_least, at_most, several
 from winze.lab.claims.quantities import At, RunNumber, hidden
 from winze.readings import Readings
 from winze.readings.over_seeds import layer_numbers

@@ -9,8 +9,7 @@ all three. All points of a seed share the network after task 0.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Question, Recipe
-from winze.lab.claims import at_least, at_most, lower, several
+from winze.lab import Axis, Question, Recipe, at_least, at_most, lower, several
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
 from winze.recipes.erosion._work import CODED

@@ -9,8 +9,7 @@ scratch.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import at_least, at_most
+from winze.lab import Axis, Claim, Question, Recipe, at_least, at_most
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after, mean_in
 from winze.report.experiment import over_setting

@@ -9,8 +9,7 @@ share the network after task 0.
 
 from __future__ import annotations
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import higher, rises
+from winze.lab import Axis, Claim, Question, Recipe, higher, rises
 from winze.lab.claims.claim import Contrast
 from winze.lab.claims.verdict import Region
 from winze.recipes.erosion import _settings as use

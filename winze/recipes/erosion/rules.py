@@ -13,8 +13,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from winze.data import Noise
-from winze.lab import Axis, Network, Question, Recipe, Scale
-from winze.lab.claims import alike, lower, several
+from winze.lab import Axis, Network, Question, Recipe, Scale, alike, lower, several
 from winze.lab.claims.quantities import Whole
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX
 from winze.recipes.erosion import _settings as use

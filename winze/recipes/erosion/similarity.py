@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Recipe
-from winze.lab.claims import at_least, at_most
+from winze.lab import Axis, Claim, Recipe, at_least, at_most
 from winze.recipes.erosion import _settings as use
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth

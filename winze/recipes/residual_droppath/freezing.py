@@ -12,8 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winze.lab import Axis, Data, Network, Question, Recipe, Scale
-from winze.lab.claims import higher
+from winze.lab import Axis, Data, Network, Question, Recipe, Scale, higher
 from winze.lab.claims.quantities import LastLook
 from winze.readings import Point
 from winze.recipes.residual_droppath._freeze import Freezing, train_frozen

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale
-from winze.lab.claims import at_least, higher, several
+from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale, at_least, higher, several
 from winze.lab.claims.claim import Several
 from winze.lab.claims.quantities import OverLooks, RunNumber, Whole, last
 from winze.recipes.residual_droppath._settings import ABOUT, PAPER

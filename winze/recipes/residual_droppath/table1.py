@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winze.lab import Axis, Bench, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, learn_and_read
-from winze.lab.claims import higher
+from winze.lab import Axis, Bench, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, higher, learn_and_read
 from winze.lab.claims.quantities import OOD, LastLook, last
 from winze.readings import Point
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from winze.data import Batches
-from winze.lab import Bench, Study
+from winze.lab import Bench, Prepared, Study, learn, prepare, read
 from winze.lab.layers import WITHOUT
-from winze.lab.study import Prepared, learn, prepare, read
 from winze.measure import Distances
 from winze.observe import scan
 from winze.observe.passes.hooks import recording

@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching
-from winze.lab.claims import at_least, at_most, level, several
+from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching, at_least, at_most, level, several
 from winze.recipes.tunnel import _settings as settings
 from winze.recipes.tunnel import _watched as watched
 from winze.recipes.tunnel._settings import CONVOLUTIONS, VGG, gentle, quick, shortened
