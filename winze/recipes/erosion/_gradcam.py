@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +12,7 @@ from torch import Tensor, nn
 from winze.data import Squares, with_squares
 from winze.lab import Prepared
 from winze.readings import Array, Readings
-from winze.report import style
-from winze.report.experiment import PointRuns, UnreadError
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from winze.report.experiment.image_sheets import image_sheets, tiled
 
 SIDE = 4  # pixels that a feature map has at least, to say where the network looks
 
@@ -78,21 +75,15 @@ def _package() -> tuple[Any, Any]:
     return GradCAM, ClassifierOutputTarget
 
 
-def draw_saliency(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-    """Draw test images of the first run that has maps, and what the network looks at before and after task 1."""
-    found = next((one.arrays for seeds in runs.values() for one in seeds if "gradcam/after" in one.arrays), None)
-    if found is None:
-        raise UnreadError("no GradCAM was computed")
-    images, count = found["gradcam/images"], min(6, len(found["gradcam/images"]))
-    with style.use(theme):
-        drawing = style.figure(1.1 * count + 0.6, 3.6)
-        grid = drawing.subplots(3, count, squeeze=False)
-        for row, name in zip(grid, ("image", "before", "after"), strict=True):
-            for spot, axes in enumerate(row):
-                axes.imshow(images[spot].transpose(1, 2, 0).squeeze(), cmap="gray")
-                if name != "image":
-                    axes.imshow(found[f"gradcam/{name}"][spot], cmap="viridis", alpha=0.6, vmin=0, vmax=1)
-                axes.set_xticks([])
-                axes.set_yticks([])
-                axes.set_ylabel("" if spot else name)
-        return drawing
+def _sheet(arrays: Mapping[str, Array]) -> Array:
+    """Six images in a row, and below each what the network looks at."""
+    from matplotlib import colormaps
+
+    images = arrays["gradcam/images"][:6] / 255
+    maps = [colormaps["viridis"](arrays[f"gradcam/{name}"][:6])[..., :3] for name in ("before", "after")]
+    seen = [0.4 * images + 0.6 * one.transpose(0, 3, 1, 2) for one in maps]
+    return tiled(np.stack([np.broadcast_to(images, seen[0].shape), *seen]))
+
+
+below = "from above: image, before task 1, after task 1"
+sheets = image_sheets("GradCAM before and after task 1", "gradcam/after", _sheet, below=below)

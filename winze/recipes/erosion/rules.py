@@ -78,7 +78,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        use.curves(panel="rule"),
+        use.curves("rule"),
         over_setting({"erosion": use.fall(), "forgetting": forgetting}, x="rule", up="accuracy lost"),
     ),
 )
