@@ -30,6 +30,8 @@ POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, imag
 
 def work(config: Masked, bench: Bench) -> None:
     """Train one masked autoencoder, and store what the figures show of its first test images."""
+    from sklearn.metrics import silhouette_score
+
     prepared = trained(config, bench)
     if not bench.writes:
         return
@@ -38,19 +40,13 @@ def work(config: Masked, bench: Bench) -> None:
     few = labels < 10
     tokens = features_of(net.encoder, images[few][:POINTS], preprocess=prepared.preprocess).cpu()
     kept = labels[few][:POINTS]
-    bench.readings.add("silhouette", _silhouette(tokens, kept), data=config.data.name, split="test", n=len(tokens))
+    apart = float(silhouette_score(tokens.numpy(), kept.numpy()))  # how far classes lie apart, from -1 to 1
+    bench.readings.add("silhouette", apart, data=config.data.name, split="test", n=len(tokens))
     arrays = bench.readings.arrays
     arrays["plane"], arrays["plane_labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
     arrays["map_images"] = images[:MAPS].numpy()
     arrays["maps"] = _maps(net, _inputs(prepared, images[:MAPS]))
     arrays["reconstructions"] = _reconstructed(net, prepared, images[:SHOWN], bench.seed)
-
-
-def _silhouette(tokens: Tensor, labels: Tensor) -> float:
-    """How far classes lie apart: the mean silhouette of all samples, from -1 to 1."""
-    from sklearn.metrics import silhouette_score
-
-    return float(silhouette_score(tokens.numpy(), labels.numpy()))
 
 
 @torch.no_grad()
@@ -107,17 +103,17 @@ def _beside_maps(arrays: Mapping[str, Array]) -> Array:
     """Images, and below each its patches in colour."""
     images, colours = arrays["map_images"][:8], arrays["maps"][:8].transpose(0, 3, 1, 2)
     scale = images.shape[2] // colours.shape[2]
-    return tiled(np.stack([_coloured(images), colours.repeat(scale, 2).repeat(scale, 3)]))
-
-
-def _beside_reconstructions(arrays: Mapping[str, Array]) -> Array:
-    return tiled(arrays["reconstructions"].swapaxes(0, 1))
-
-
-def _coloured(images: Array) -> Array:
-    return images.repeat(3, 1) if images.shape[1] == 1 else images
+    return tiled(
+        np.stack(
+            [np.broadcast_to(images, (len(images), 3, *images.shape[2:])), colours.repeat(scale, 2).repeat(scale, 3)]
+        )
+    )
 
 
 plane = Drawing("Class tokens of ten classes (t-SNE)", _draw_plane)
 maps = image_sheets("Images and their patch tokens in colour", "maps", _beside_maps)
-reconstructions = image_sheets("Images, visible patches, reconstructions", "reconstructions", _beside_reconstructions)
+reconstructions = image_sheets(
+    "Images, visible patches, reconstructions",
+    "reconstructions",
+    lambda all: tiled(all["reconstructions"].swapaxes(0, 1)),
+)

@@ -7,12 +7,10 @@ The effective rank and the probe accuracy of the last block, of the class token 
 Pearson's r of the two over alpha_min at every reading.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
-from winze.lab import Axis, Claim, Question, Recipe, rises
+from winze.lab import Axis, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
 from winze.readings import Array
 from winze.recipes.decayed import _mae as use
@@ -41,32 +39,28 @@ recipe = Recipe(
         {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)}, {"data": ("cifar10",)}, **{"watching.every": Epochs(2)}
     ),
     claims=(
-        Claim(
+        use.claim(
             "early in training a smaller alpha_min lowers the effective rank of the class token",
             "fig. 5a",
             rises(OverLooks(RANK, early).named("rank in the first third of training"), over="alpha"),
-            each="data",
         ),
-        Claim(
+        use.claim(
             "effective rank and linear-probe accuracy correlate negatively over alpha_min",
             "fig. 5c",
             CorrelatesNegatively(RANK, PROBE, over="alpha"),
-            each="data",
         ),
     ),
     questions=(
         *(
-            Question(
+            use.question(
                 f"does a smaller alpha_min lower the rank of the {token} token at the end?",
                 rises(LastLook(measure), over="alpha"),
-                each="data",
             )
             for token, measure in {"class": RANK, "mean": MEAN_RANK}.items()
         ),
-        Question(
+        use.question(
             "do rank and probe accuracy of the mean token correlate negatively?",
             CorrelatesNegatively(MEAN_RANK, MEAN_PROBE, over="alpha"),
-            each="data",
         ),
     ),
     figures=(

@@ -1,7 +1,5 @@
 """Where a network looks, by GradCAM (Selvaraju et al., 2017), computed by the package grad-cam."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

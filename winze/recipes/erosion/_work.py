@@ -1,7 +1,5 @@
 """What a run of the erosion recipes does: plain images, images whose square tells the class, plain ones again."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -8,8 +8,6 @@ Task 0 is plain images (or images with a square of random colour), task 1 the sa
 whose colour tells the class. `--set gradcam=6` also stores GradCAM before and after (extra `gradcam`).
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

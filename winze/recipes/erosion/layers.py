@@ -6,8 +6,6 @@
 Probes and numerical ranks are read on the original images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -7,8 +7,6 @@ Task 1 is trained without weight decay, without augmentation, at the learning ra
 all three. All points of a seed share the network after task 0.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Axis, Question, Recipe, at_least, at_most, lower, several

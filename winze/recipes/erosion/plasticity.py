@@ -7,8 +7,6 @@ Task 2 is task 0 again, of the same length: its learning curve is compared with 
 scratch.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Recipe, at_least, at_most

@@ -7,8 +7,6 @@ In task 1 a share q of the training images carry the class-coded square, the oth
 share the network after task 0.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Axis, Recipe, higher, rises

@@ -8,8 +8,6 @@ two tasks of five classes with a head per task. Forgetting is the accuracy on ta
 end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.data import Noise

@@ -1,7 +1,5 @@
 """Softmax regression on the features of each task: fitted anew after every epoch of its task, then frozen for good."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the four recipes share: networks on one trunk, trained on one pair of classes after the other, and readings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial

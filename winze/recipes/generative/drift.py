@@ -6,8 +6,6 @@
 Linear CKA between the features of a task's images right after that task and after each later one.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Claim, Question, Recipe, at_least, higher, lower

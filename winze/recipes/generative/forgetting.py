@@ -7,8 +7,6 @@ A discriminative network, an autoencoder and a VAE with the same trunk learn fiv
 classifier of a task is fitted on its features while the task is learned, then frozen.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Claim, Question, Recipe, at_least, at_most, higher, lower

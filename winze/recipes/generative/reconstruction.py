@@ -6,8 +6,6 @@
 An autoencoder and a VAE learn task 1 alone; the reconstruction error of all five tasks is read after each epoch.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 from winze.lab import Claim, Recipe, at_least, at_most, higher

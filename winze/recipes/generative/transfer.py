@@ -7,8 +7,6 @@ The network learns task 1 alone. Softmax regression on its features then learns 
 ten classes at once.
 """
 
-from __future__ import annotations
-
 from winze.lab import Claim, Question, Recipe, higher, level
 from winze.recipes.generative import _split as use
 from winze.recipes.generative._split import AE, VAE, D

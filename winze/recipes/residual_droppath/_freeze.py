@@ -1,7 +1,5 @@
 """Parts of a network that do not move at all in stage 2, whatever the optimizer's momentum and weight decay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

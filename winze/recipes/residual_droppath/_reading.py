@@ -1,7 +1,5 @@
 """What is read of one network on the spiral: numbers of its node maps, and the arrays of its figures."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise

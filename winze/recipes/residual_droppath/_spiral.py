@@ -1,7 +1,5 @@
 """An ensemble that is trained on the spiral and read at some epochs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

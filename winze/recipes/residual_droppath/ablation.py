@@ -8,8 +8,6 @@ rate of 0.1 at the last block, a new batch for each stage, stages of one step. W
 steps.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Bench, Claim, Data, Network, Question, Recipe, Scale, Study, learn, prepare, store_curve

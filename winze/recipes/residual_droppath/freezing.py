@@ -8,8 +8,6 @@ A kept branch without a gradient still moves, by momentum, weight decay and Batc
 too, so that dropped branches alone are trained. Other variations are axes of `residual_droppath/table1`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Data, Network, Question, Recipe, Scale, higher

@@ -9,8 +9,6 @@ a grid of 50 x 50 points. What a layer's features are is left open, so two readi
 layer, and the branch f that the layer adds. A run trains an ensemble of ten networks; each counts as one seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

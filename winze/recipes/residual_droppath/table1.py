@@ -9,8 +9,6 @@ batch: its method is four values of `algorithm`. `profile`, `repeat` and `juncti
 networks train on CIFAR-10 for 300 epochs in 24 minutes of an H200. Scans of the networks are our addition.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Bench, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, higher, learn_and_read

@@ -1,7 +1,5 @@
 """What synthetic data are compared with: a conditional GAN, and a plain MLP on all real images of each task."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -1,7 +1,5 @@
 """A generator that is trained through a learner's training, and what learners know after tasks of its images."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

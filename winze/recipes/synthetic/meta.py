@@ -7,8 +7,6 @@ A generator is trained by the gradient of a learner's loss on real images throug
 generated ones. Learners are then trained on five tasks of two classes, one after the other, without replay.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Claim, Question, Recipe, alike, at_least, higher, lower
 from winze.lab.claims.quantities import Whole
 from winze.recipes.synthetic._meta import (

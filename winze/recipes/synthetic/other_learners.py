@@ -6,8 +6,6 @@
 The generator of synthetic/meta, and learners of another width, depth or kind (CNN against MLP) at the end.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Question, Recipe, higher, lower
 from winze.lab.claims.quantities import Whole
 from winze.recipes.synthetic._meta import DEPARTURES, PAPER, SEEN, URL, over, scales, study, work

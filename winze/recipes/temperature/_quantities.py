@@ -1,7 +1,5 @@
 """Numbers of a network that was trained at a temperature."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 

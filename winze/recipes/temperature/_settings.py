@@ -1,7 +1,5 @@
 """Study, networks, temperatures and scales that the recipes of trained networks share, and the tables of the thesis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

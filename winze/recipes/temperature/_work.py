@@ -1,7 +1,5 @@
 """Train a network at a temperature: choose its learning rate in short trials, follow logits and alignment, read it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any

@@ -7,8 +7,6 @@ A last layer that starts from U(-α, α) with a tiny α, as in contrastive reinf
 high temperature does. A norm on the logits keeps them from growing, as a low temperature does.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe, alike, higher, lower

@@ -5,8 +5,6 @@
 `_laws.py` has each of them with its equation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

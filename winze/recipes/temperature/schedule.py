@@ -7,8 +7,6 @@ Does a network keep the rank of the temperature it starts with, or take that of 
 is multiplied by T, so that one learning rate serves all temperatures.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.lab import Axis, Question, Recipe, higher, lower, not_below, several

@@ -5,8 +5,6 @@
 The matrix is A = x yᵀ with x, y ~ U(-1, 1), and softmax is taken of the columns of c A: c = 1 / T.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch

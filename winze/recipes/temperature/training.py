@@ -7,8 +7,6 @@ At a high temperature only large logits make the loss small. Layers reach them b
 leaves few directions in the deep layers: the network is compressed, and its last features transfer worse.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import log10
 from typing import Any

@@ -1,7 +1,5 @@
 """Where a tunnel starts by a bar that is the same for every network: an accuracy, not a share of its own."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

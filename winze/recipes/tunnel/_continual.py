@@ -1,7 +1,5 @@
 """What the recipes with two tasks share: the study, learning rates, scales and departures, and what a run does."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial

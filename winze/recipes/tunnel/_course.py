@@ -1,7 +1,5 @@
 """The course of a training: every layer is read during it, and networks are compared at the same training loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers of one run that several tunnel recipes speak about, and figures of one panel per network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any

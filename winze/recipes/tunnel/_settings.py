@@ -1,7 +1,5 @@
 """Networks and trainings of the thesis, shorter trainings for one GPU or a CPU, and the departures they share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Layers at which tunnels start by the thesis: where probes reach 95 % of the accuracy (tables 5.2.1, 5.3.1, 5.3.2)."""
 
-from __future__ import annotations
-
 BY_DATA = {  # table 5.2.1: 95 % and 98 % of the accuracy, by network and data
     ("mlp12", "cifar10"): (4, 5),
     ("vgg19", "cifar10"): (8, 8),

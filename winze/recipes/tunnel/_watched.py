@@ -1,7 +1,5 @@
 """A network whose ranks and weights are read during training, and whose layers are then reset one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Work beside training and reading: distances between layers, and samples embedded in the plane."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

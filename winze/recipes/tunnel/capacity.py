@@ -7,8 +7,6 @@
 the data's classes; networks trained on fewer of them take as many steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 

@@ -7,8 +7,6 @@ Task 1 is trained at different learning rates, each until the same training loss
 the rank of their last hidden layer and not in how well they fit. Task 2 is the same for all.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Question, Recipe, Scale, alike, at_most, higher, lower
 from winze.lab.claims.quantities import Whole
 from winze.recipes.tunnel import _continual as two

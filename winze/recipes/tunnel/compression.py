@@ -8,8 +8,6 @@ Claims compare the layer where the tunnel starts with the last hidden layer. Emb
 layers 7 and 18, before and after the tunnel of the thesis's network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

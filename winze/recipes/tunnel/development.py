@@ -9,8 +9,6 @@ initial weights (`reset`), also with fresh batch norm statistics (`reset_refresh
 read after every step.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching, at_least, at_most, level, several

@@ -7,8 +7,6 @@ In task 2 the extractor (layers 1 to 8) or the tunnel is frozen, with its batch 
 of the learning rate. All points of a seed share the network after task 1; those with a start of their own do not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

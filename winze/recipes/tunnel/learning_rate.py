@@ -8,8 +8,6 @@ Networks are compared after as many epochs, and where the training loss of an ep
 network with the lower rank might only have fitted the data further. For this all layers are probed every other epoch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace

@@ -8,8 +8,6 @@ features to a rank of about the number of classes, and lowers OOD accuracy. The 
 published. Block k of a ResNet is layer 2k + 1; with projections the end of the third stage, layer 27, is layer 29.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Claim, Question, Reading, Recipe, Scale, at_least, at_most, higher, level, tunnel_at
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST, OOD_PEAK_AFTER_START

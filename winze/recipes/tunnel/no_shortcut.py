@@ -7,8 +7,6 @@ A plain network is a ResNet under the rule `NoShortcut`: y = f(x), projections n
 at 98 % of the accuracy and ResNets at 95 %; here both are compared at 95 %.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Claim, Question, Recipe, at_least, higher, lower
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST, SPIKE, SPIKE_AT, SPIKE_HEIGHT

@@ -8,8 +8,6 @@ sets. VGG-19s trained on a percentage of the `classes` of another set are probed
 all classes takes. At scale gpu Tiny-ImageNet stands in for CIFAR-100; some of its classes are close to CIFAR-10's.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

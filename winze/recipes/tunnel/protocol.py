@@ -9,8 +9,6 @@ probe is fitted, and what the accuracy of a layer is compared with. Points that 
 their training. `stem` is the first convolution of a ResNet: 7 x 7 of stride 2 or 1, then a pool, or 3 x 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from typing import Any

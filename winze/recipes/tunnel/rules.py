@@ -8,8 +8,6 @@ VGGs and ResNets have one. `slow_tunnel` trains the layers behind the eighth at 
 timm's ViT-Tiny on patches of 4 x 4, read after every block at its class token.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.lab import Axis, Question, Recipe, at_most, higher, lower, not_below, several

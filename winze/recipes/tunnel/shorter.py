@@ -7,8 +7,6 @@ Forgetting is the accuracy on a task right after it minus that at the end. A VGG
 extractor that the thesis finds on CIFAR-10, two linear layers and the output.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Continual, Recipe, Scale, higher, not_below, rises, several
 from winze.recipes.tunnel import _continual as two
 from winze.report.experiment import over_setting

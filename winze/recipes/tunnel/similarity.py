@@ -8,8 +8,6 @@ CKA is the unbiased one of minibatches. The L1 distance of two layers of one wid
 of the hidden layers: layers 5 to 12 of MLP-12, as in the thesis. The maps mark where probes find its start.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

@@ -7,8 +7,6 @@ The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether networks that a 
 our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -8,8 +8,6 @@ layer 13. `maps` is the side of the first block's feature maps as a share of the
 stride 1, and 1 with a 3 x 3 convolution and no pool.
 """
 
-from __future__ import annotations
-
 import math
 
 from winze.lab import Axis, Question, Recipe, Scale, lower, rises, tunnel_at

@@ -8,8 +8,6 @@ bottom-up; `front_2` is M2^{1:x} + M1^{x+1:n}. Both are evaluated on each task t
 of hidden layers, 18 of a VGG-19. Top layers of M2 that those of M1 can replace without loss on task 2 are a tunnel.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Continual, Recipe, Scale, at_least, at_most, higher, level, several

@@ -8,8 +8,6 @@ its tunnel (the other hidden layers) after task k; E_a + T_b is evaluated on eac
 new head is fitted on task 1, on top of E2 + T1 or directly on top of E2.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Recipe, Scale, at_least, higher, level, several
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel._continual import PROBED, TUNED, on

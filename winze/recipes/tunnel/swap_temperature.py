@@ -7,8 +7,6 @@ The experiment of tunnel/swap (table 5.4.1) at T = 1 and T = 100. A high tempera
 (chapter 6), so the tunnel might begin before layer 8, and less of what a task needs might be lost with the extractor.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Question, Recipe, Scale, alike, higher, several
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel._continual import PROBED, TUNED, on
