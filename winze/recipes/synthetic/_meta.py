@@ -10,6 +10,7 @@ from torch import Tensor
 
 from winze.data import Dataset
 from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
+from winze.lab.claims.quantities import Whole
 from winze.readings import Array, Readings
 from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
 from winze.report.experiment import Drawing, over_training
@@ -24,6 +25,7 @@ URL = "https://arxiv.org/abs/2004.14046"
 SEEN, BY_STEPS, BY_BATCH = "seen_accuracy", "final_by_steps", "final_by_batch"
 NUMBERS = ("final_accuracy", "first_accuracy", "longest_accuracy", "lost_by_steps", "largest_batch_accuracy")
 SHOWN = 8  # images per class that are stored
+SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
 Tested = Literal["same", "narrower", "wider", "deeper", "other kind"]
 
 
@@ -237,9 +239,13 @@ def over(measure: str, title: str, across: str, panel: str | None = None) -> Dra
     return over_training(measure, "source", panel, title=title, across=across, up="accuracy on seen classes")
 
 
-def _sheet(arrays: Mapping[str, Array]) -> Array:
-    """A row per image, a column per class."""
-    return tiled(arrays["samples"].swapaxes(0, 1))
-
-
-sheets = image_sheets("Images that learners are trained on", "samples", _sheet, across=3, below="class, from 0")
+sheets = image_sheets(
+    "Images that learners are trained on",
+    "samples",
+    lambda arrays: tiled(arrays["samples"].swapaxes(0, 1)),  # a row per image, a column per class
+    across=3,
+    below="class, from 0",
+)
+ABOUT: Any = {"system": "S5", "url": URL, "study": study, "scales": scales, "work": work, "departures": DEPARTURES}
+ABOUT |= {"quantities": {name: Whole(name) for name in NUMBERS}, "learned": ("first_accuracy", 0.6)}
+"""what both recipes say of themselves"""

@@ -89,10 +89,14 @@ REFERENCE = "the reference accuracy of a tunnel is the network's own; layer numb
 NORMALISED = "OOD data are normalised with the statistics of the training data"
 COMMON = (NORM, AUGMENTED, REFERENCE, COUNTED, NORMALISED)
 MEASURES = ("probe", "accuracy", "numerical_rank", "loss")
-SCANNED: Settings = {**THESIS, "departures": COMMON, "measures": MEASURES, "learned": LEARNED}
-"""what recipes have in common that train networks and scan them"""
 RATES = Axis("training.optimizer.lr", (0.03, 0.05, 0.1, 0.001))
 """the gentle learning rate, that of MLPs, the thesis's, that of ViTs"""
+
+
+def scanned(*measures: str, departures: tuple[str, ...] = ()) -> Settings:
+    """What recipes say of themselves that train networks and scan them, with more measures and departures."""
+    told = {"departures": (*COMMON, *departures), "measures": (*MEASURES, *measures), "learned": LEARNED}
+    return THESIS | told
 
 
 def at_rates(at: Settings, training: Training, epochs: int, thesis: int | None = None, share: float = 1.0) -> Pairs:
@@ -155,6 +159,11 @@ def smoke(scale: Scale) -> Scale:
     short = {"training.length": Epochs(2), "training.schedule.warmup": Epochs(0), "data.limit": 300}
     departures = (*scale.departures, "2 epochs on 300 samples")
     return replace(scale, seeds=1, at=(*scale.at, ({}, short)), departures=departures)
+
+
+def scales(cpu: Scale, gpu: Scale, paper: Scale) -> dict[str, Scale]:
+    """All scales, with a smoke test of the one for two cores."""
+    return {"smoke": smoke(cpu), "cpu": cpu, "gpu": gpu, "paper": paper}
 
 
 def on_digits(settings: Settings, what: str, seeds: int = 3, **rest: Any) -> Scale:

@@ -13,10 +13,10 @@ from winze.lab import Bench, Prepared, Study, learn, prepare, read
 from winze.lab.claims.quantities import TunnelLayer, Whole
 from winze.lab.layers import NamedTensors, crossed, layer_of_each, weights_of
 from winze.place import Place
-from winze.readings import Array, Point, Readings, ReadingsError
+from winze.readings import Array, Readings, ReadingsError
 from winze.readings.over_seeds import means_of
 from winze.recipes.tunnel._quantities import AtTunnel, OverChance, OverTraining
-from winze.report.experiment import Drawing, over_depth
+from winze.report.experiment import Drawing, PointRuns, over_depth
 from winze.report.experiment.drawing import name_of
 from winze.report.scan.cka_map import training_map
 from winze.report.scan.curves import curves_over_training
@@ -43,10 +43,8 @@ def reset(readings: Readings, prepared: Prepared, start: NamedTensors, samples: 
     net, dataset, study, end = prepared.net, prepared.dataset, prepared.study, weights_of(prepared.net)
     layers, trained = layer_of_each(net), {name for name, _ in net.named_parameters()}
     names, ready = readings.conventions["places"], (prepared.preprocess, next(net.parameters()).device)
-    test, few = (
-        Batches(*dataset.test, 1000, *ready),
-        Batches(*dataset.train, study.training.batch, *ready, limit=samples),
-    )
+    test = Batches(*dataset.test, 1000, *ready)
+    few = Batches(*dataset.train, study.training.batch, *ready, limit=samples)
     for spot, name in enumerate(names[:-1]):
         mixed = crossed(end, start, layers, spot)
         begun = {key: value for key, value in mixed.items() if key in trained and layers[key] < len(names)}
@@ -103,12 +101,10 @@ def figures(whole: Mapping[str, str]) -> tuple[Drawing, ...]:
     """The change of weights and the ranks over training, and the reset network over depth."""
 
     def by_point(title: str, draw: Callable[..., Any]) -> Drawing:
-        return Drawing(
-            title, lambda runs, theme: draw({named(point): one for point, one in runs.items() if one}, theme)
-        )
+        def named(runs: PointRuns) -> dict[str, Any]:
+            return {", ".join(name_of(*one) for one in point.items()): seeds for point, seeds in runs.items() if seeds}
 
-    def named(point: Point) -> str:
-        return ", ".join(name_of(axis, label) for axis, label in point.items())
+        return Drawing(title, lambda runs, theme: draw(named(runs), theme))
 
     curves = {"probe": "probe", "reset from this layer on": "reset", "with fresh statistics": "reset_refreshed"}
     return (

@@ -13,7 +13,7 @@ from winze.measure import Distances
 from winze.observe import scan
 from winze.observe.passes.hooks import recording
 from winze.observe.places.find_places import find_spots
-from winze.readings import Array, Readings
+from winze.readings import Array
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,10 @@ class Compression(Study):
 
 def read_embeddings(study: Compression, bench: Bench) -> None:
     """Train one network, read probes, ranks and variances at every layer, and embed samples at two."""
-    prepared = prepare(study, bench)
+    prepared, readings = prepare(study, bench), bench.readings
     learn(prepared, bench)
-    if read(prepared, bench) is not None:
-        embed(bench.readings, prepared, study)
-
-
-def embed(readings: Readings, prepared: Prepared, study: Compression) -> None:
-    """Store some test samples at the study's layers as points in the plane."""
+    if read(prepared, bench) is None:
+        return
     device = next(prepared.net.parameters()).device
     images, labels = (part[: study.samples] for part in prepared.dataset.test)
     assert prepared.preprocess is not None

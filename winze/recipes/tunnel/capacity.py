@@ -53,7 +53,7 @@ cpu = Scale(
 )
 recipe = Recipe(
     "tunnel/capacity",
-    **use.SCANNED | {"measures": (*use.MEASURES, "correct/*")},
+    **use.scanned("correct/*"),
     shows="wider networks and networks trained on fewer classes have longer tunnels",
     study=use.study,
     axes={
@@ -67,10 +67,9 @@ recipe = Recipe(
         "classes": Axis("", {30: {}, 50: {}, 100: {}}, default=100),
         "rate": use.RATES,
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {},
             "16 epochs of all classes (MLPs: 40) instead of 160 (1000); VGG in bf16",
             axes={"network": (*MLPS, "vgg19"), "data": ("cifar10",)},
@@ -82,7 +81,7 @@ recipe = Recipe(
                 *SOME_CLASSES,
             ),
         ),
-        "paper": use.as_published(
+        use.as_published(
             axes={"width": WIDTHS, "data": tuple(use.DATA), "rate": (0.05, 0.1)},
             only=among(STARTS),
             at=(
@@ -91,7 +90,7 @@ recipe = Recipe(
                 *SOME_CLASSES,
             ),
         ),
-    },
+    ),
     claims=(
         Claim(
             "the tunnel starts at the layers of tables 5.3.1 (by width) and 5.3.2 (by number of classes), and at layer "

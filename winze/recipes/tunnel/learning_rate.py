@@ -52,7 +52,6 @@ cpu = use.on_digits(
 )
 big = {"watching.pool": use.POOLED, "reading.pool": use.POOLED}
 departures = (
-    *use.COMMON,
     "learning rates of 0.01, 0.03 and 0.2 beside the thesis's 0.1, and a warm-up of two epochs, which 0.2 needs",
     "during training, layers are read every two epochs by ridge probes on 10,000 training images and at most 1000 "
     "features, ranks on 4000 test images; the training loss is the mean over an epoch",
@@ -60,7 +59,7 @@ departures = (
 
 recipe = Recipe(
     "tunnel/learning_rate",
-    **use.SCANNED | {"measures": (*use.MEASURES, *COURSE.values(), LOSS, "epoch_steps"), "departures": departures},
+    **use.scanned(*COURSE.values(), LOSS, "epoch_steps", departures=departures),
     shows="the higher the learning rate, the further the tunnel's rank collapses",
     study=replace(use.study, training=warm(use.VGG), watching=watching),
     axes={

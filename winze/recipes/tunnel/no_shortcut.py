@@ -25,7 +25,7 @@ cpu = use.on_digits(
 
 recipe = Recipe(
     "tunnel/no_shortcut",
-    **use.SCANNED,
+    **use.scanned(),
     shows="without shortcuts a ResNet's tunnel starts earlier and loses more OOD accuracy",
     study=use.resnets,
     axes={
@@ -33,16 +33,15 @@ recipe = Recipe(
         "network": Axis("network.rule", {"resnet": None, "plain": NoShortcut()}),
         "rate": Axis("training.optimizer.lr", (0.03, 0.1)),
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {"reading.pool": use.POOLED},
             "20 epochs (24 at a learning rate of 0.1) instead of 164, in bf16",
             at=use.at_rates({}, use.RESNET, 20, 24),
         ),
-        "paper": use.as_published(axes={"rate": (0.1,)}),
-    },
+        use.as_published(axes={"rate": (0.1,)}),
+    ),
     claims=(
         Claim(
             "probes of a ResNet saturate earlier without shortcuts (at 95 % of the accuracy)",

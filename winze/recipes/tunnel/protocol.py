@@ -18,7 +18,7 @@ from winze.lab.claims.quantities import TunnelLayer
 from winze.lab.study import learn, prepare, read
 from winze.readings import Point
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._bars import LayerReaching
+from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel._tables import BY_DATA
 from winze.report.experiment import over_depth, over_setting
 
@@ -79,7 +79,7 @@ quick = {"pool": ("flatten", "mean"), "stem": ("own", "7x7/2", "3x3")}
 
 recipe = Recipe(
     "tunnel/protocol",
-    **use.SCANNED | {"measures": (*use.MEASURES, "correct/*")},
+    **use.scanned("correct/*"),
     shows="the tunnel of one network starts at different layers by the pooling, the probe and the bar",
     study=use.study,
     axes={

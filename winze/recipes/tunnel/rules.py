@@ -46,8 +46,7 @@ cpu = use.on_digits(
 )
 recipe = Recipe(
     "tunnel/rules",
-    **use.SCANNED
-    | {"departures": (*use.COMMON, "layers of a ViT are its patch embedding, four per block, and the output")},
+    **use.scanned(departures=("layers of a ViT are its patch embedding, four per block, and the output",)),
     shows="whether slower layers, other shortcuts or attention change the tunnel",
     study=use.study,
     axes={
@@ -68,10 +67,9 @@ recipe = Recipe(
         "rule": Axis("network.rule", {"standard": None, "slow_tunnel": None} | RULES),
         "rate": Axis("training.optimizer.lr", (0.03, 0.1, 0.001)),
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {},
             "16 epochs of VGG and ResNet, 24 of the ViT, in bf16",
             axes=large,
@@ -84,8 +82,8 @@ recipe = Recipe(
                 *(TOKEN, SLOW),
             ),
         ),
-        "paper": use.as_published(axes=large | {"rate": (0.1, 0.001)}, only=runs, at=(TOKEN, SLOW)),
-    },
+        use.as_published(axes=large | {"rate": (0.1, 0.001)}, only=runs, at=(TOKEN, SLOW)),
+    ),
     questions=(
         Question(
             "does the tunnel start within the first three quarters of the layers?",

@@ -20,20 +20,19 @@ cpu = use.on_digits({"network.name": "winze/resnet18x0.125"}, "ResNet-18 with an
 
 recipe = Recipe(
     "tunnel/stem",
-    **use.SCANNED,
+    **use.scanned(),
     shows="the larger a ResNet-18's feature maps, the later its tunnel starts",
     study=use.resnets,
     axes={"maps": Axis("network.options", STEMS)},
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             {**use.GRID, **use.TINY, "reading.pool": use.POOLED, "training": use.gentle(use.RESNET, 16)},
             seeds=3,
             departures=(use.ON_TINY, "16 epochs instead of 164, in bf16", use.GENTLE, use.ON_GRID),
         ),
-        "paper": use.as_published(),
-    },
+        use.as_published(),
+    ),
     questions=(
         Question(
             "does the tunnel start later the larger the feature maps?",
