@@ -1,6 +1,5 @@
 """A generator that is trained through a learner's training, and what learners know after tasks of its images."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -10,8 +9,7 @@ from torch import Tensor
 
 from winze.data import Dataset
 from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
-from winze.lab.claims.quantities import Whole
-from winze.readings import Array, Readings
+from winze.readings import Readings
 from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
 from winze.report.experiment import Drawing, over_training
 from winze.report.experiment.image_sheets import image_sheets, tiled
@@ -247,5 +245,5 @@ sheets = image_sheets(
     below="class, from 0",
 )
 ABOUT: Any = {"system": "S5", "url": URL, "study": study, "scales": scales, "work": work, "departures": DEPARTURES}
-ABOUT |= {"quantities": {name: Whole(name) for name in NUMBERS}, "learned": ("first_accuracy", 0.6)}
+ABOUT |= {"learned": ("first_accuracy", 0.6)}
 """what both recipes say of themselves"""

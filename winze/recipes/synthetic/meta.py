@@ -10,6 +10,7 @@ generated ones. Learners are then trained on five tasks of two classes, one afte
 from functools import partial
 
 from winze.lab import Axis, Claim, Question, Recipe, alike, at_least, higher, lower
+from winze.lab.claims.quantities import Whole
 from winze.recipes.synthetic import _meta as use
 from winze.recipes.synthetic._meta import REAL, SYNTHETIC
 
@@ -70,5 +71,6 @@ recipe = Recipe(
         use.over(use.BY_BATCH, "Final accuracy by batch size", "images per inner step"),
         use.sheets,
     ),
+    quantities={name: Whole(name) for name in use.NUMBERS},
     measures=("*", "samples"),
 )

@@ -7,6 +7,7 @@ The generator of synthetic/meta, and learners of another width, depth or kind (C
 """
 
 from winze.lab import Axis, Question, Recipe, higher, lower
+from winze.lab.claims.quantities import Whole
 from winze.recipes.synthetic import _meta as use
 from winze.recipes.synthetic._meta import REAL, SEEN, SYNTHETIC
 from winze.report.experiment import over_setting
@@ -38,5 +39,6 @@ recipe = Recipe(
         over_setting("final_accuracy", x="learner", line="source"),
         use.over(SEEN, "Accuracy after each task by learner", "tasks learned", panel="learner"),
     ),
+    quantities={name: Whole(name) for name in ("final_accuracy", "first_accuracy")},
     measures=("final_accuracy", "final_deviation", "first_accuracy", SEEN, "learner_*"),
 )
