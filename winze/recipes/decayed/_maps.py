@@ -1,9 +1,7 @@
 """Figures of masked autoencoders: class tokens in the plane, patch tokens in colour, reconstructions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,14 +14,9 @@ from winze.observe.passes.embedding import embed_places
 from winze.readings import Array
 from winze.recipes.decayed._mae import Masked, trained
 from winze.report import style
-from winze.report.experiment import Drawing, UnreadError
+from winze.report.experiment import Drawing, PointRuns, UnreadError
 from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train.protocols import features_of
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-    from winze.report.experiment.drawing import PointRuns
 
 POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, images with reconstructions
 
@@ -82,7 +75,7 @@ def _inputs(prepared: Prepared, images: Tensor) -> Tensor:
     return prepared.preprocess(images.to(device))
 
 
-def _draw_plane(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+def _draw_plane(runs: PointRuns, theme: str = "light") -> Any:
     with style.use(theme) as colours:
         found = {str(point): one[0].arrays for point, one in runs.items() if one and "plane" in one[0].arrays}
         if not found:

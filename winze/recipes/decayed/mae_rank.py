@@ -12,7 +12,6 @@ from typing import Any
 
 from winze.lab import Axis, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
-from winze.readings import Array
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._correlation import CorrelatesNegatively, over_training_r
 from winze.report.experiment import over_training
@@ -23,12 +22,7 @@ often = replace(use.study, watching=replace(use.study.watching, every=Epochs(10)
 RANK, PROBE = "rank_while_training", "probe_while_training"
 MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
-
-
-def early(values: Array) -> float:
-    """The mean over the first third of all readings."""
-    return float(values[: max(1, len(values) // 3)].mean())
-
+early = OverLooks(RANK, lambda ranks: float(ranks[: max(1, len(ranks) // 3)].mean()))
 
 recipe = Recipe(
     "decayed/mae_rank",
@@ -42,7 +36,7 @@ recipe = Recipe(
         use.claim(
             "early in training a smaller alpha_min lowers the effective rank of the class token",
             "fig. 5a",
-            rises(OverLooks(RANK, early).named("rank in the first third of training"), over="alpha"),
+            rises(early.named("rank in the first third of training"), over="alpha"),
         ),
         use.claim(
             "effective rank and linear-probe accuracy correlate negatively over alpha_min",

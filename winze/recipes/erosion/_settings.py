@@ -1,11 +1,9 @@
 """Networks, trainings, scales, numbers and figures that the erosion recipes share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,9 +16,6 @@ from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, over_training
 from winze.train import SGD, Epochs, Milestones, Training
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 PAPER = "On consequences of finetuning on data with highly discriminative features; thesis, chapter 4"
 URL = "https://arxiv.org/abs/2310.19537"
@@ -143,7 +138,7 @@ def curves(panel: str | tuple[str, ...]) -> Drawing:
     lines = {"clean": CLEAN, "random squares": RANDOM, "class-coded squares": CODED}
     drawing = over_training(lines, up="test accuracy", panel=panel)
 
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    def draw(runs: PointRuns, theme: str = "light") -> Any:
         made = drawing.draw(runs, theme)
         seeds = next(seeds for seeds in runs.values() if seeds)
         ends = [facts.whole(seeds[0], f"task {k} begins") for k in (1, 2)]

@@ -7,10 +7,8 @@ Rows are layers after task 0, columns layers after task 1, both on the original 
 minibatches, of features averaged over positions.
 """
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
@@ -21,15 +19,7 @@ from winze.recipes.erosion import _settings as use
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
 CKA = "cka_before_after"
-
-
-def late(curve: Array) -> float:
-    """The mean over the deeper half of the places."""
-    return float(np.nanmean(curve[len(curve) // 2 :]))
 
 
 def first_quarter_over_rest(curve: Array) -> float:
@@ -38,7 +28,7 @@ def first_quarter_over_rest(curve: Array) -> float:
     return float(np.nanmean(curve[:cut]) - np.nanmean(curve[cut:]))
 
 
-def draw_map(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+def draw_map(runs: PointRuns, theme: str = "light") -> Any:
     """Draw the mean CKA over seeds, one panel per point."""
     found = {point: [one.arrays[CKA] for one in seeds if CKA in one.arrays] for point, seeds in runs.items()}
     found = {point: maps for point, maps in found.items() if maps}
@@ -57,7 +47,8 @@ def draw_map(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
 
 
 claim = partial(use.claim, source="fig. 4.2.1")
-deep = Over("cka_to_before", late).named("CKA of the deeper half before and after")
+late = Over("cka_to_before", lambda cka: float(np.nanmean(cka[len(cka) // 2 :])))
+deep = late.named("CKA of the deeper half before and after")
 early = Over("cka_to_before", first_quarter_over_rest).named("CKA of the first quarter above the rest")
 recipe = Recipe(
     "erosion/similarity",

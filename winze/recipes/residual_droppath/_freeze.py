@@ -72,11 +72,10 @@ class PutBack:
         self._before = dict(state["before"])
 
 
-def train_frozen(study: Freezing, bench: Bench) -> None:
-    """Train one network and keep its accuracy over training."""
-    prepared = prepare(study, bench)
-    followers = []
-    if study.freeze != "gradient":
+def train(study: Study, bench: Bench) -> None:
+    """Train one network, with `Freezing` put back what stands still, and keep its accuracy over training."""
+    prepared, followers = prepare(study, bench), []
+    if isinstance(study, Freezing) and study.freeze != "gradient":
         followers = [PutBack(prepared.net.to(bench.device), study.freeze)]
     learn(prepared, bench, followers=followers)
     store_curve(prepared, bench)

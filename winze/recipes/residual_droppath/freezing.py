@@ -13,7 +13,7 @@ from typing import Any
 from winze.lab import Axis, Data, Network, Question, Recipe, Scale, higher
 from winze.lab.claims.quantities import LastLook
 from winze.readings import Point
-from winze.recipes.residual_droppath._freeze import Freezing, train_frozen
+from winze.recipes.residual_droppath._freeze import Freezing, train
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_setting, over_training
 
@@ -61,7 +61,7 @@ recipe = Recipe(
         "gpu": Scale(lasting(60, 5, 5, 15), seeds=3, only=runs, departures=("60 epochs instead of 300",)),
         "paper": Scale(seeds=3, only=runs),
     },
-    work=train_frozen,
+    work=train,
     quantities={"accuracy": LastLook("accuracy")},
     questions=(above("standard"), above("droppath")),
     figures=(
