@@ -38,7 +38,7 @@ def work(config: Masked, bench: Bench) -> None:
     arrays = bench.readings.arrays
     arrays["plane"], arrays["plane_labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
     arrays["map_images"] = images[:MAPS].numpy()
-    arrays["maps"] = _maps(net, _inputs(prepared, images[:MAPS]))
+    arrays["maps"] = _maps(net, prepared.fed(images[:MAPS]))
     arrays["reconstructions"] = _reconstructed(net, prepared, images[:SHOWN], bench.seed)
 
 
@@ -54,7 +54,7 @@ def _maps(net: Any, inputs: Tensor) -> Array:
 @torch.no_grad()
 def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> Array:
     """Images, what is visible of them, and hidden patches as predicted, as bytes [image, 3, channel, height, width]."""
-    inputs = _inputs(prepared, images)
+    inputs = prepared.fed(images)
     with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
         torch.manual_seed(seed)
         predicted, mask = net(inputs)
@@ -67,12 +67,6 @@ def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> A
     mean, std = (inputs.new_tensor(one).view(1, -1, 1, 1) for one in (preprocess.mean, preprocess.std))
     shown = [net.images(one) * std + mean for one in (own, visible, whole)]
     return (255 * torch.stack(shown, 1).clamp(0, 1)).round().byte().cpu().numpy()
-
-
-def _inputs(prepared: Prepared, images: Tensor) -> Tensor:
-    device = next(prepared.net.parameters()).device
-    assert prepared.preprocess is not None
-    return prepared.preprocess(images.to(device))
 
 
 def _draw_plane(runs: PointRuns, theme: str = "light") -> Any:

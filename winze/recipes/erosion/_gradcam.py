@@ -26,13 +26,10 @@ def store_saliency(readings: Readings, before: nn.Module, prepared: Prepared, sq
     """Add the maps of some test images with class-coded squares, and how much of each map lies on the square."""
     images, labels = (part[:count] for part in prepared.dataset.test)
     painted = with_squares(images, labels, square)
-    device = next(prepared.net.parameters()).device
-    assert prepared.preprocess is not None
-    x = prepared.preprocess(painted.to(device))
     inside = (painted != images).any(1).numpy()
     readings.arrays["gradcam/images"] = painted.numpy()
     for name, net in (("before", before), ("after", prepared.net)):
-        maps = saliency(net, x, labels)
+        maps = saliency(net, prepared.fed(painted), labels)
         readings.arrays[f"gradcam/{name}"] = maps
         share = [float(one[where].sum() / max(one.sum(), 1e-9)) for one, where in zip(maps, inside, strict=True)]
         readings.add(f"gradcam on the square {name}", float(np.mean(share)), n=count)

@@ -124,13 +124,12 @@ def train_tasks(config: Split, bench: Bench, count: int | None = None) -> Iterat
     """
     prepared = prepare(config, bench)
     parts = split_classes(prepared.dataset, config.tasks)
-    net, device = prepared.net.to(bench.device), bench.device
-    images = prepared.preprocess
-    assert images is not None
-    pairs: list[list[Any]] = [
-        [(images(x.to(device)), y.to(device)) for x, y in (part.train, part.test)] for part in parts
-    ]
-    refit = Refit([train for train, _ in pairs], [test for _, test in pairs], config.iterations)
+    net = prepared.net.to(bench.device)
+    train, test = (
+        [(prepared.fed(images), labels.to(bench.device)) for images, labels in sets]
+        for sets in ([part.train for part in parts], [part.test for part in parts])
+    )
+    refit = Refit(train, test, config.iterations)
     trained = Trained(prepared, parts, refit)
     tests = {} if isinstance(net, Discriminative) else {name_of(part.number): part.test for part in parts}
     for part in parts[:count]:

@@ -37,8 +37,7 @@ def work(study: Heated, bench: Bench) -> None:
     try:
         factor = best_factor(study, bench)
         prepared = _fresh(study, bench)
-        images, layers = prepared.dataset.test_images[: study.samples].to(bench.device), weight_layers(prepared.net)
-        x = images if prepared.preprocess is None else prepared.preprocess(images)
+        x, layers = prepared.fed(prepared.dataset.test_images[: study.samples]), weight_layers(prepared.net)
         watch = AlignmentWatch(prepared.net, layers, x, study.logits_every, study.align_at, name=name)
         before = _ranks(prepared, bench)
         learn(prepared, bench, training=rescaled(study.training, factor), followers=[watch])

@@ -162,11 +162,10 @@ def exchange(study: Swap, bench: Bench) -> None:
 
 def new_heads(study: Swap, sequence: TaskSequence) -> dict[str, float]:
     """The accuracy of linear heads that are fitted on task 1 on top of E2 and of E2 + T1."""
-    net, preprocess, task = sequence.prepared.net, sequence.prepared.preprocess, sequence.tasks[0]
-    assert preprocess is not None
+    net, task = sequence.prepared.net, sequence.tasks[0]
     net.load_state_dict(sequence.crossed(2, 1, study.extractor))
-    device, places = next(net.parameters()).device, [sequence.names[study.extractor - 1], sequence.names[-1]]
-    train, test = ((preprocess(images.to(device)), labels) for images, labels in (task.train, task.test))
+    places = [sequence.names[study.extractor - 1], sequence.names[-1]]
+    train, test = ((sequence.prepared.fed(images), labels) for images, labels in (task.train, task.test))
     how: Any = {"measures": ("probe",), "probe": study.reading.probe, "pool": "flatten", "progress": False}
     found = scan(net, train, test, places=places, **how)
     return dict(zip((PROBED, TUNED), found.curve("probe").tolist(), strict=True))

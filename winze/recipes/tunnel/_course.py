@@ -42,8 +42,8 @@ def follow(study: Study, bench: Bench) -> None:
 
 def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
     """Probes on OOD data whenever the study watches its own; data that is not at hand is named by `read`."""
-    study, device, made = prepared.study, bench.device, []
-    watching, data, ready = study.watching, study.data, prepared.preprocess
+    study, net, made = prepared.study, prepared.net.to(bench.device), []
+    watching, data = study.watching, study.data
     assert watching is not None
     every = steps_of(watching.every, len(prepared.dataset.train_labels), study.training)
     where: Any = {"places": None if watching.places == "blocks" else "layers", "pool": watching.pool}
@@ -52,9 +52,9 @@ def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
             other = load(name, limit=data.limit, size=data.size, download=False, fit=data.fit)
         except MissingDataError:
             continue
-        fed = [(images if ready is None else ready(images.to(device)), y) for images, y in (other.train, other.test)]
+        train, test = ((prepared.fed(images), labels) for images, labels in (other.train, other.test))
         rest: Any = {"measures": ("probe",), "name": other.name, "max_features": watching.max_features}
-        made.append(Watch(prepared.net.to(device), fed[1], every, fed[0], **where, **rest))
+        made.append(Watch(net, test, every, train, **where, **rest))
     return made
 
 

@@ -38,11 +38,15 @@ Pairs = tuple[tuple[Settings, Settings], ...]
 study = Study(Network("winze/vgg19"), Data("cifar10"), VGG)
 resnets = Study(Network("winze/resnet18", {"stem": "thesis"}), Data("cifar10"), RESNET, Reading("blocks"))
 resnet: Settings = {"network.options.stem": "thesis", "reading.places": "blocks", "training": RESNET}
-NETWORKS: dict[str, Settings] = {
-    "mlp12": {"network.name": "winze/mlp12", "training": MLP},
-    "vgg19": {"network.name": "winze/vgg19", "training": VGG},
-    "resnet34": {"network.name": "winze/resnet34", **resnet},
-}
+KINDS: dict[str, Settings] = {"mlp": {"training": MLP}, "vgg": {"training": VGG}, "res": resnet}
+
+
+def networks(*names: str) -> dict[str, Settings]:
+    """The settings of an MLP, a VGG or a ResNet, by name."""
+    return {name: {"network.name": f"winze/{name}", **KINDS[name[:3]]} for name in names}
+
+
+NETWORKS = networks("mlp12", "vgg19", "resnet34")
 DATA: dict[str, Settings] = {
     "cifar10": {"reading.ood": (TEN_OF_CIFAR100,)},
     "cifar100": {"data.name": "cifar100", "reading.ood": ("cifar10",)},

@@ -62,10 +62,8 @@ def read_embeddings(study: Compression, bench: Bench) -> None:
     learn(prepared, bench)
     if read(prepared, bench) is None:
         return
-    device = next(prepared.net.parameters()).device
     images, labels = (part[: study.samples] for part in prepared.dataset.test)
-    assert prepared.preprocess is not None
-    samples = prepared.preprocess(images.to(device)), labels
+    samples = prepared.fed(images), labels
     indices = [readings.conventions["layers"][WITHOUT].index(layer) for layer in study.layers]
     names = [readings.conventions["places"][index] for index in indices]
     pool, method = study.reading.pool, study.method

@@ -26,6 +26,10 @@ ON_DIGITS = {
     *(("vgg19", width, "digits", 100) for width in (0.0625, 0.125, 0.25)),
     ("vgg19", 0.125, "digits", 30),
 }
+EARLIER = {
+    "width": lower("tunnel_start", {"width": 2}, than={"width": 0.25}),
+    "classes": rises("tunnel_start", over="classes"),
+}
 SOME_CLASSES = tuple(
     ({"data": data, "classes": part}, {"data.name": f"{data}[0-{count * part // 100 - 1}]"})
     for data, count in {"digits": 10, "cifar10": 10, "cifar100": 100, "cinic10": 10}.items()
@@ -57,11 +61,7 @@ recipe = Recipe(
     shows="wider networks and networks trained on fewer classes have longer tunnels",
     study=use.study,
     axes={
-        "network": Axis(
-            "",
-            {one: {"network.name": f"winze/{one}", "training": use.MLP} for one in MLPS}
-            | {one: {"network.name": f"winze/{one}", **(use.resnet if one[0] == "r" else {})} for one in BY_WIDTH},
-        ),
+        "network": Axis("", use.networks(*MLPS, *BY_WIDTH)),
         "width": Axis("", {1: {}} | {one: {"network.options.width": one} for one in (0.0625, 0.125, 0.25, 2, 256)}),
         "data": Axis("", use.DATA | {"digits": {"data.name": "digits"}}),
         "classes": Axis("", {30: {}, 50: {}, 100: {}}, default=100),
@@ -84,11 +84,7 @@ recipe = Recipe(
         use.as_published(
             axes={"width": WIDTHS, "data": tuple(use.DATA), "rate": (0.05, 0.1)},
             only=among(STARTS),
-            at=(
-                *use.fewer("vgg19", use.VGG),
-                *use.fewer("resnet34", use.RESNET),
-                *SOME_CLASSES,
-            ),
+            at=(*use.fewer("vgg19", use.VGG), *use.fewer("resnet34", use.RESNET), *SOME_CLASSES),
         ),
     ),
     claims=(
@@ -104,13 +100,7 @@ recipe = Recipe(
         Claim(
             "the tunnel starts earlier in wider networks (2 against 1/4) and in networks trained on fewer classes",
             "tables 5.3.1 and 5.3.2",
-            several(
-                "by",
-                {
-                    "width": lower("tunnel_start", {"width": 2}, than={"width": 0.25}),
-                    "classes": rises("tunnel_start", over="classes"),
-                },
-            ),
+            several("by", EARLIER),
             each=("network", "rate"),
             scales=("gpu", "paper"),
             paper="earlier",
