@@ -106,9 +106,6 @@ class BestProbe(RunNumber):
     def measures(self) -> tuple[str, ...]:
         return ("probe", "probe at t = 0.1")
 
-    def __str__(self) -> str:
-        return "best probe accuracy over blocks and times"
-
     def __call__(self, readings: Readings) -> float:
         rows = [row.value for row in readings.rows if row.measure.startswith("probe") and row.index is not None]
         if not rows:

@@ -163,12 +163,7 @@ def other_probes(each: str) -> tuple[Question, ...]:
     )
 
 
-def work(config: Masked, bench: Bench) -> None:
-    """Train one masked autoencoder and read its encoder."""
-    trained(config, bench)
-
-
 def about(where: str, **own: Any) -> dict[str, Any]:
     """What every masked-autoencoder recipe says of itself; `where` in the paper, and `own` in place of the rest."""
-    shared = {"study": study, "work": work, "departures": DEPARTURES, "measures": MEASURES, "learned": (probe, 0.2)}
+    shared = {"study": study, "work": trained, "departures": DEPARTURES, "measures": MEASURES, "learned": (probe, 0.2)}
     return {"system": "S2", "paper": f"{PAPER}, {where}", "url": URL} | shared | own

@@ -20,7 +20,7 @@ from winze.shape import DecayedIdentity
 from winze.train import AdamW, Constant, Steps, Training
 from winze.train.objectives.denoise import Denoise
 
-best, PLAIN = BestProbe(), {"alpha": 1.0}
+best, PLAIN = BestProbe().named("best probe accuracy over blocks and times"), {"alpha": 1.0}
 study = Diffusion(
     Network("winze/uvit_s2", {"zero_init": True}, rule=DecayedIdentity(0.7)),
     Data("cifar10", size=32, normalise="half"),

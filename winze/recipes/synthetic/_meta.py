@@ -1,19 +1,20 @@
-"""A generator that is trained through a learner's training, and what learners know after tasks of its images."""
+"""A generator that is trained through a learner's training, what learners know after its images, and baselines."""
 
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from winze.data import Dataset
+from winze.data import Dataset, Preprocess
 from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
+from winze.networks import build
+from winze.networks.models.generator import Critic, DenseGenerator, labelled
 from winze.readings import Readings
-from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
 from winze.report.experiment import Drawing, over_training
 from winze.report.experiment.image_sheets import image_sheets, tiled
-from winze.train import Adam, Cosine, Descend, Steps, Training
+from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, evaluate
 from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
 from winze.train.seeds import mix, seed_all
 from winze.train.unroll import Unrolled
@@ -25,6 +26,10 @@ NUMBERS = ("final_accuracy", "first_accuracy", "longest_accuracy", "lost_by_step
 SHOWN = 8  # images per class that are stored
 SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
 Tested = Literal["same", "narrower", "wider", "deeper", "other kind"]
+
+RATE = Adam(2e-4, betas=(0.5, 0.999))
+GAN = Training(Steps(20_000), batch=128, optimizer=RATE, evaluate=Steps(500), checkpoint=Steps(2000))
+MLP = Training(Steps(2000), batch=128, optimizer=Adam(1e-3))
 
 
 @dataclass(frozen=True)
@@ -195,16 +200,16 @@ def _changed(config: Meta) -> dict[str, Any]:
 def _read(school: _School, readings: Readings) -> None:
     config, goal = school.config, school.goal
     _store_curves(readings, school.lessons())
-    final: dict[str, dict[int, float]] = {BY_STEPS: {}, BY_BATCH: {}}
-    if config.tested == "same":
-        final[BY_STEPS] = {steps: _last(school.lessons(steps=steps)) for steps in config.steps}
-        final[BY_BATCH] = {2 * batch: _last(school.lessons(batch=batch)) for batch in config.batches}
-        longest, largest = final[BY_STEPS][max(config.steps)], final[BY_BATCH][2 * max(config.batches)]
-        readings.add("longest_accuracy", longest)
-        readings.add("lost_by_steps", final[BY_STEPS].get(goal.steps, np.nan) - longest)
-        readings.add("largest_batch_accuracy", largest)
-        readings.arrays["samples"] = _samples(school)
-    for measure, values in final.items():
+    if config.tested != "same":
+        return
+    by_steps = {steps: _last(school.lessons(steps=steps)) for steps in config.steps}
+    by_batch = {2 * batch: _last(school.lessons(batch=batch)) for batch in config.batches}
+    longest = by_steps[max(config.steps)]
+    readings.add("longest_accuracy", longest)
+    readings.add("lost_by_steps", by_steps.get(goal.steps, np.nan) - longest)
+    readings.add("largest_batch_accuracy", by_batch[2 * max(config.batches)])
+    readings.arrays["samples"] = _samples(school)
+    for measure, values in {BY_STEPS: by_steps, BY_BATCH: by_batch}.items():
         for setting, value in values.items():
             readings.add(measure, value, step=setting)
 
@@ -230,6 +235,51 @@ def _samples(school: _School) -> Any:
     chosen = images.view(sum(goal.tasks), goal.pool, *images.shape[1:])[:, :SHOWN]
     low, high = (torch.as_tensor(end(chosen, (-2, -1), True)) for end in (torch.amin, torch.amax))
     return ((chosen - low) / (high - low).clamp(min=1e-6) * 255).round().to(torch.uint8).cpu().numpy()
+
+
+def train_gan(dataset: Dataset, training: Training, bench: Bench) -> DenseGenerator:
+    """A conditional GAN on images in [-1, 1], each given as one vector with its class behind it."""
+    channels, side, _ = dataset.shape
+    classes = len(dataset.classes)
+    generator = DenseGenerator(channels, side, classes).to(bench.device)
+    critic = Critic(channels * side * side + classes).to(bench.device)
+    pixels = dataset.train_images.float() / 127.5 - 1
+
+    def sample(net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
+        assert y is not None
+        return labelled(net(torch.randn(len(x), generator.noise, device=x.device), y), y, classes)
+
+    data = labelled(pixels, dataset.train_labels, classes), dataset.train_labels
+    update = Adversarial(generator, critic, sample, (RATE, RATE), capturable=True)
+    bench.train(update, data, training, name="gan")
+    return generator.eval()
+
+
+def draw_gan(generator: DenseGenerator, labels: Tensor) -> Tensor:
+    """Images of these classes on the scale 0-1."""
+    noise = torch.randn(len(labels), generator.noise, device=labels.device)
+    return ((generator(noise, labels) + 1) / 2).clamp(0, 1)
+
+
+def train_mlp(
+    dataset: Dataset, preprocess: Preprocess, training: Training, tasks: tuple[int, ...], orders: int, bench: Bench
+) -> list[list[float]]:
+    """The accuracy on all classes seen, after each task of real images, for each random order of the classes."""
+    curves = []
+    for number in range(orders):
+        seed_all(mix(bench.seed, "order", number))
+        order, seen = torch.randperm(len(dataset.classes)).tolist(), 0
+        net, curve = build("winze/mlp2x400", len(dataset.classes), inputs=dataset.train_images[0].numel()), []
+        for task, size in enumerate(tasks):
+            own = torch.isin(dataset.train_labels, torch.tensor(order[seen : seen + size]))
+            data = dataset.train_images[own], dataset.train_labels[own]
+            bench.train(net, data, training, name=f"mlp-{number}-{task}", preprocess=preprocess)
+            seen += size
+            known = torch.isin(dataset.test_labels, torch.tensor(order[:seen]))
+            tests = preprocess(dataset.test_images[known]), dataset.test_labels[known]
+            curve.append(evaluate(net, zip(tests[0].split(500), tests[1].split(500), strict=True)))
+        curves.append(curve)
+    return curves
 
 
 def over(measure: str, title: str, across: str, panel: str | None = None) -> Drawing:

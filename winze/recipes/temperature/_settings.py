@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Any
 
 from winze.lab import Data, Network, Reading, Scale
-from winze.recipes.temperature._work import Heated
+from winze.recipes.temperature._quantities import QUANTITIES
+from winze.recipes.temperature._work import Heated, work
 from winze.recipes.tunnel._settings import MLP, RESNET, TEN_OF_CIFAR100
 from winze.train import Epochs, Milestones
 
@@ -91,6 +92,10 @@ networks = {
     "resnet34": imagenet | {"network.name": "winze/resnet34", "network.options.stem": "thesis"},
     "resnet50": imagenet | {"network.name": "resnet50"},
 }
+
+
+TRAINED: Any = {**ABOUT, "study": study, "work": work, "quantities": QUANTITIES}
+"""what recipes of trained networks say of themselves"""
 
 
 def heat(temperature: float) -> dict[str, Any]:

@@ -11,9 +11,8 @@ from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe, alike, higher, lower
 from winze.recipes.temperature import _figures
-from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature._settings import ABOUT, scales, study
-from winze.recipes.temperature._work import work
+from winze.recipes.temperature._quantities import MEASURES
+from winze.recipes.temperature._settings import TRAINED, scales
 
 plain, small_start = {"factor": "plain"}, {"factor": "small_start"}
 OPTIONS: dict[str, Any] = {"plain": {}, "small_start": {"alpha": 1e-12}}
@@ -21,12 +20,10 @@ OPTIONS |= {"batch_norm": {"output_norm": "batch"}, "layer_norm": {"output_norm"
 
 recipe = Recipe(
     "temperature/factors",
-    **ABOUT,
+    **TRAINED,
     shows="a small start of the last layer acts like a high temperature, a norm on the logits like a low one",
-    study=study,
     axes={"factor": Axis("network.options", OPTIONS)},
     scales=scales,
-    work=work,
     claims=(
         Claim(
             "a last layer that starts from U(-1e-12, 1e-12) lowers the last rank, as a high temperature does",
@@ -56,7 +53,6 @@ recipe = Recipe(
             post_hoc="the margin, 95 % of the accuracy before, was set after the readings were seen",
         ),
     ),
-    quantities=QUANTITIES,
     figures=_figures.networks("factor"),
     departures=(
         "the thesis names these factors and measures none of them; wider projection heads are left out",

@@ -18,7 +18,6 @@ from winze.lab.claims import alike, at_least, at_most, falls, higher, level, low
 from winze.recipes.temperature import _figures, _settings
 from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
 from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells, scales, short_resnet
-from winze.recipes.temperature._work import work
 
 TABLES, RANKS, NORMS = "tables 6.3.1 and 6.3.2", "fig. 6.3.1", "figs. 6.3.2 and 6.8.2"
 cold, hot, hottest, norm = ({"temperature": one} for one in (1, 100, 1000, "norm"))
@@ -41,9 +40,8 @@ def equals(text: str, number: str, table: Mapping[str, tuple[int, ...]], *scales
 
 recipe = Recipe(
     "temperature/training",
-    **_settings.ABOUT,
+    **_settings.TRAINED,
     shows="a high softmax temperature compresses a network, lowers the rank of its deep layers, and harms OOD accuracy",
-    study=_settings.study,
     axes={"network": Axis("", _settings.networks), "temperature": Axis("", _settings.temperatures)},
     scales={
         "smoke": replace(scales["smoke"], axes={"network": ("mlp8",)}, at=(({}, {"factors": (1.0,)}),)),
@@ -56,7 +54,6 @@ recipe = Recipe(
         ),
         "paper": scales["paper"],
     },
-    work=work,
     claims=(
         claim(
             "a higher temperature compresses the network: the share κ of its depth that probes need falls",
@@ -127,7 +124,6 @@ recipe = Recipe(
             scales=("gpu", "paper"),
         ),
     ),
-    quantities=QUANTITIES,
     figures=_figures.TRAINING,
     departures=_settings.DEPARTURES,
     measures=(*MEASURES, "alignment/*"),

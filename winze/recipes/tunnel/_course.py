@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from winze.lab.claims.quantities import RunNumber
 from winze.lab.study import steps_of
 from winze.measure import missing
 from winze.observe import Watch
-from winze.readings import Point, Readings, ReadingsError
+from winze.readings import Readings, ReadingsError
 from winze.report.experiment import Drawing, PointRuns
 from winze.report.experiment.drawing import name_of
 from winze.report.experiment.stored_curves import Line, Panels, Words, stored_curves
@@ -103,16 +104,12 @@ def over_loss(title: str, numbers: Mapping[str, RunNumber], colour: str, panel: 
 
     def told(runs: PointRuns) -> Panels:
         panels: Panels = {}
-        for point, seeds in runs.items():
-            for up, one in numbers.items():
-                words = Words(str(point[panel]), "training loss", up, "x")
-                panels.setdefault(words, []).extend(line for seed in seeds if (line := _line(point, colour, seed, one)))
+        for (point, seeds), (up, number) in product(runs.items(), numbers.items()):
+            lines = panels.setdefault(Words(str(point[panel]), "training loss", up, "x"), [])
+            for readings in seeds:
+                pairs = np.array([(loss, float(number(then))) for loss, then in scans(readings)])
+                kept = pairs[np.isfinite(pairs[:, 1])]
+                lines += [Line(name_of(colour, point[colour]), *kept.T)] if len(kept) else []
         return panels
 
     return stored_curves(title, told)
-
-
-def _line(point: Point, colour: str, readings: Readings, one: RunNumber) -> Line | None:
-    pairs = np.array([(loss, float(one(then))) for loss, then in scans(readings)])
-    kept = pairs[np.isfinite(pairs[:, 1])]
-    return Line(name_of(colour, point[colour]), kept[:, 0], kept[:, 1]) if len(kept) else None

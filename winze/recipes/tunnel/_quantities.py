@@ -37,9 +37,6 @@ class OverChance(RunNumber):
 
     measure: str = "accuracy"
 
-    def __str__(self) -> str:
-        return "accuracy over chance"
-
     def __call__(self, readings: Readings) -> float:
         name, wanted = split_name(facts.home(readings))
         known = [str(number) for number in range(100 if name.endswith("100") else 10)]
@@ -47,7 +44,7 @@ class OverChance(RunNumber):
         return Whole(self.measure)(readings) / min(chance, (1 + chance) / 4)
 
 
-LEARNED = OverChance(), 2.0
+LEARNED = OverChance().named("accuracy over chance"), 2.0
 """below which a run failed to learn"""
 
 

@@ -18,12 +18,27 @@ from winze.report.experiment import over_depth, tunnel_starts
 from winze.shape import DecayedIdentity, ResidualDropPath
 from winze.train import Epochs
 
+NETWORKS = use.networks("vgg19", "resnet34") | {
+    "resnet18": {**use.resnet, "network.options.stem_stride": 1},
+    "vit": {
+        "network.name": "vit_tiny_patch16_224",
+        "network.options": {"img_size": 32, "patch_size": 4},
+        "reading.places": "blocks",
+        "training": use.VIT,
+    },
+}
 RULES = {"residual_droppath": ResidualDropPath(), "decayed": DecayedIdentity(0.6)}
 OF = {"vgg": ("standard", "slow_tunnel"), "res": ("standard", "residual_droppath", "decayed"), "vit": ("standard",)}
 SLOW = {"rule": "slow_tunnel"}, {"training.optimizer.rates": tuple((glob, 0.1) for glob in use.TUNNEL)}
 PATCHES = {"img_size": 8, "patch_size": 2, "in_chans": 1, "embed_dim": 48, "depth": 6, "num_heads": 3}
 TOKEN = {"network": "vit"}, {"reading.pool": "token"}
 STANDARD, each = {"rule": "standard"}, ("network", "rule", "rate")
+EFFECTS = {
+    "earlier start": lower("tunnel_start", than=STANDARD),
+    "less OOD accuracy lost": lower(OOD_LOST, than=STANDARD),
+    "higher final rank": higher(FINAL_RANK, than=STANDARD),
+    "same accuracy": not_below("accuracy", than=STANDARD, margin=0.01),
+}
 large = {"network": ("vgg19", "resnet34", "vit")}
 
 
@@ -50,20 +65,7 @@ recipe = Recipe(
     shows="whether slower layers, other shortcuts or attention change the tunnel",
     study=use.study,
     axes={
-        "network": Axis(
-            "",
-            {
-                "vgg19": {},
-                "resnet34": use.NETWORKS["resnet34"],
-                "resnet18": {**use.resnet, "network.options.stem_stride": 1},
-                "vit": {
-                    "network.name": "vit_tiny_patch16_224",
-                    "network.options": {"img_size": 32, "patch_size": 4},
-                    "reading.places": "blocks",
-                    "training": use.VIT,
-                },
-            },
-        ),
+        "network": Axis("", NETWORKS),
         "rule": Axis("network.rule", {"standard": None, "slow_tunnel": None} | RULES),
         "rate": Axis("training.optimizer.lr", (0.03, 0.1, 0.001)),
     },
@@ -93,15 +95,7 @@ recipe = Recipe(
         Question(
             "does a slow tunnel, ResidualDroppath or a decayed shortcut make the tunnel start earlier, lose less OOD "
             "accuracy, end at a higher rank, and keep the accuracy (margin 1 point)?",
-            several(
-                "effect",
-                {
-                    "earlier start": lower("tunnel_start", than=STANDARD),
-                    "less OOD accuracy lost": lower(OOD_LOST, than=STANDARD),
-                    "higher final rank": higher(FINAL_RANK, than=STANDARD),
-                    "same accuracy": not_below("accuracy", than=STANDARD, margin=0.01),
-                },
-            ),
+            several("effect", EFFECTS),
             each=each,
             departure=f"{use.OWN_BAR}; {use.FEW_IMAGES}",
         ),
