@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.data import Preprocess
-from winze.lab import Bench, Prepared, Study, learn, prepare, read, store_curve
-from winze.lab.claims.quantities import RunNumber
+from winze.lab import Bench, Prepared, RunNumber, Study, learn, prepare, read, store_curve
 from winze.measure import frechet_distance
 from winze.networks import build
 from winze.networks.inception import MissingWeightsError, inception

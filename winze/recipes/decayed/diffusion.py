@@ -11,8 +11,7 @@ is read besides where Inception's weights are present (`winze.networks.inception
 from functools import partial
 
 from winze.data import Flip
-from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, higher, lower
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Whole, higher, lower
 from winze.recipes.decayed._diffusion import BestProbe, Diffusion, sheets, work
 from winze.recipes.decayed._mae import PAPER, URL
 from winze.report.experiment import over_depth, over_setting

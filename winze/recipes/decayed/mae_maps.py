@@ -9,8 +9,7 @@ side by side. The loss is the squared error of plain pixels, as in the paper's r
 
 from dataclasses import replace
 
-from winze.lab import Axis, Recipe, higher, lower
-from winze.lab.claims.quantities import LastLook, Whole
+from winze.lab import Axis, LastLook, Recipe, Whole, higher, lower
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN
 from winze.recipes.decayed._maps import maps, plane, reconstructions, work

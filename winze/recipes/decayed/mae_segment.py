@@ -15,8 +15,7 @@ from torch import Tensor, nn
 
 from winze.data import Preprocess
 from winze.data.segmentation import load_segments
-from winze.lab import Axis, Bench, Claim, Data, Prepared, Recipe, higher
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Bench, Claim, Data, Prepared, Recipe, Whole, higher
 from winze.measure.segments import IGNORED, clusters, matched_iou
 from winze.recipes.decayed import _mae as use
 from winze.report.experiment import over_setting

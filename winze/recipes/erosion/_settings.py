@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from winze.data import Flip, Noise, PadCrop
-from winze.lab import Axis, Claim, Data, Network, Question, Reading, Scale
-from winze.lab.claims.quantities import RunNumber, Whole
+from winze.lab import Axis, Claim, Data, Network, Question, Reading, RunNumber, Scale, Whole
 from winze.readings import Point, facts
 from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion, erode
 from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG

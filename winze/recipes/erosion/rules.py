@@ -11,8 +11,7 @@ end.
 from dataclasses import replace
 
 from winze.data import Noise
-from winze.lab import Axis, Network, Question, Recipe, Scale, alike, lower, several
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Network, Question, Recipe, Scale, Whole, alike, lower, several
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after

@@ -11,8 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from winze.data import Task, split_classes
-from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, learn, prepare
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings

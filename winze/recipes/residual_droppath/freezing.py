@@ -10,8 +10,7 @@ too, so that dropped branches alone are trained. Other variations are axes of `r
 
 from typing import Any
 
-from winze.lab import Axis, Data, Network, Question, Recipe, Scale, higher
-from winze.lab.claims.quantities import LastLook
+from winze.lab import Axis, Data, LastLook, Network, Question, Recipe, Scale, higher
 from winze.readings import Point
 from winze.recipes.residual_droppath._freeze import Freezing, train
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting

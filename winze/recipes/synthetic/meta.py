@@ -9,8 +9,7 @@ generated ones. Learners are then trained on five tasks of two classes, one afte
 
 from functools import partial
 
-from winze.lab import Axis, Claim, Question, Recipe, alike, at_least, higher, lower
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Claim, Question, Recipe, Whole, alike, at_least, higher, lower
 from winze.recipes.synthetic import _meta as use
 from winze.recipes.synthetic._meta import REAL, SYNTHETIC
 

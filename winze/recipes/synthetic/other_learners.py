@@ -6,8 +6,7 @@
 The generator of synthetic/meta, and learners of another width, depth or kind (CNN against MLP) at the end.
 """
 
-from winze.lab import Axis, Question, Recipe, higher, lower
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Question, Recipe, Whole, higher, lower
 from winze.recipes.synthetic import _meta as use
 from winze.recipes.synthetic._meta import REAL, SEEN, SYNTHETIC
 from winze.report.experiment import over_setting

@@ -76,4 +76,4 @@ QUANTITIES: dict[str, RunNumber] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_�
     "diverged": Whole("diverged"),
 }
 AT_LAYERS = ("probe", "accuracy", "numerical_rank", "rank_before", "features", "sample_norm", "weight_norm")
-MEASURES = (*AT_LAYERS, "logits_norm", "alignment", "loss", "rate", "trial_loss", "diverged")
+KEPT = (*AT_LAYERS, "logits_norm", "alignment", "loss", "rate", "trial_loss", "diverged")

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from winze.lab import Data, Network, Reading, Scale
-from winze.recipes.temperature._quantities import QUANTITIES
+from winze.recipes.temperature._quantities import KEPT, QUANTITIES
 from winze.recipes.temperature._work import Heated, work
 from winze.recipes.tunnel._settings import MLP, RESNET, TEN_OF_CIFAR100
 from winze.train import Epochs, Milestones
@@ -94,7 +94,7 @@ networks = {
 }
 
 
-TRAINED: Any = {**ABOUT, "study": study, "work": work, "quantities": QUANTITIES}
+TRAINED: Any = {**ABOUT, "study": study, "work": work, "quantities": QUANTITIES, "measures": KEPT}
 """what recipes of trained networks say of themselves"""
 
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe, alike, higher, lower
 from winze.recipes.temperature import _figures
-from winze.recipes.temperature._quantities import MEASURES
 from winze.recipes.temperature._settings import TRAINED, scales
 
 plain, small_start = {"factor": "plain"}, {"factor": "small_start"}
@@ -58,5 +57,4 @@ recipe = Recipe(
         "the thesis names these factors and measures none of them; wider projection heads are left out",
         "everything else is as in temperature/training at T = 1",
     ),
-    measures=MEASURES,
 )

@@ -11,7 +11,6 @@ from dataclasses import replace
 
 from winze.lab import Axis, Question, Recipe, higher, lower, not_below, several
 from winze.recipes.temperature import _figures
-from winze.recipes.temperature._quantities import MEASURES
 from winze.recipes.temperature._settings import TRAINED, scales, study
 from winze.train import Classify, Ramp
 
@@ -44,5 +43,4 @@ recipe = Recipe(
     ),
     figures=_figures.networks("temperature"),
     departures=("the loss is multiplied by T, gradients are clipped at a norm of 5, at the learning rate of T = 1",),
-    measures=MEASURES,
 )

@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.lab import Axis, Bench, Claim, Question, Recipe, Scale, at_least, at_most, level, several
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Bench, Claim, Question, Recipe, Scale, Whole, at_least, at_most, level, several
 from winze.measure import column_softmax, singular_gap
 from winze.recipes.temperature import _figures
 from winze.recipes.temperature._settings import ABOUT

@@ -16,7 +16,7 @@ from typing import Any
 from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import alike, at_least, at_most, falls, higher, level, lower, rises, several
 from winze.recipes.temperature import _figures, _settings
-from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
+from winze.recipes.temperature._quantities import KEPT, QUANTITIES
 from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells, scales, short_resnet
 
 TABLES, RANKS, NORMS = "tables 6.3.1 and 6.3.2", "fig. 6.3.1", "figs. 6.3.2 and 6.8.2"
@@ -40,7 +40,7 @@ def equals(text: str, number: str, table: Mapping[str, tuple[int, ...]], *scales
 
 recipe = Recipe(
     "temperature/training",
-    **_settings.TRAINED,
+    **_settings.TRAINED | {"measures": (*KEPT, "alignment/*")},
     shows="a high softmax temperature compresses a network, lowers the rank of its deep layers, and harms OOD accuracy",
     axes={"network": Axis("", _settings.networks), "temperature": Axis("", _settings.temperatures)},
     scales={
@@ -126,5 +126,4 @@ recipe = Recipe(
     ),
     figures=_figures.TRAINING,
     departures=_settings.DEPARTURES,
-    measures=(*MEASURES, "alignment/*"),
 )

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from winze.data import MissingDataError, load
-from winze.lab import Bench, Prepared, Study, learn, prepare, read
-from winze.lab.claims.quantities import RunNumber
+from winze.lab import Bench, Prepared, RunNumber, Study, learn, prepare, read
 from winze.lab.study import steps_of
 from winze.measure import missing
 from winze.observe import Watch

@@ -47,6 +47,12 @@ def networks(*names: str) -> dict[str, Settings]:
 
 
 NETWORKS = networks("mlp12", "vgg19", "resnet34")
+STEMS: dict[str, Settings] = {
+    "7x7/2": {"stem": "thesis", "stem_stride": 2},
+    "7x7/1": {"stem": "thesis", "stem_stride": 1},
+    "3x3": {"stem": "cifar"},
+}
+"""first convolutions of a ResNet: their size and stride; a pool follows that of 7 x 7"""
 DATA: dict[str, Settings] = {
     "cifar10": {"reading.ood": (TEN_OF_CIFAR100,)},
     "cifar100": {"data.name": "cifar100", "reading.ood": ("cifar10",)},

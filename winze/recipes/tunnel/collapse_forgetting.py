@@ -7,8 +7,7 @@ Task 1 is trained at different learning rates, each until the same training loss
 the rank of their last hidden layer and not in how well they fit. Task 2 is the same for all.
 """
 
-from winze.lab import Axis, Question, Recipe, Scale, alike, at_most, higher, lower
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Question, Recipe, Scale, Whole, alike, at_most, higher, lower
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel._settings import FAST
 from winze.report.experiment import over_setting

@@ -22,16 +22,11 @@ from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel._tables import BY_DATA
 from winze.report.experiment import over_depth, over_setting
 
-STEMS = {
-    "7x7/2": {"stem": "thesis", "stem_stride": 2},
-    "7x7/1": {"stem": "thesis", "stem_stride": 1},
-    "3x3": {"stem": "cifar"},
-}
 POOLS, PROBES, EACH = ("flatten", 4, 2, "mean"), ("ridge", "adam"), ("network", "stem", "pool", "probe")
 START, START_98 = (
     {
         cell: BY_DATA[cell[0], "cifar10"][column]
-        for cell in product(("vgg19", "resnet34"), ("own", *STEMS), POOLS, PROBES)
+        for cell in product(("vgg19", "resnet34"), ("own", *use.STEMS), POOLS, PROBES)
     }
     for column in (0, 1)
 )
@@ -87,7 +82,7 @@ recipe = Recipe(
             "vgg19": {"network.name": "winze/vgg19"},
             **{one: {"network.name": f"winze/{one}", "reading.places": "blocks"} for one in ("resnet34", "resnet18")},
         }),
-        "stem": Axis("network.options", {"own": {}, **STEMS}),
+        "stem": Axis("network.options", {"own": {}, **use.STEMS}),
         "pool": Axis("reading.pool", POOLS),
         "probe": Axis("reading.probe", PROBES),
     },

@@ -15,7 +15,7 @@ from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import OOD_LOST
 from winze.report.experiment import over_depth, tunnel_starts
 
-STEMS = {0.25: {"stem": "thesis", "stem_stride": 2}, 0.5: {"stem": "thesis", "stem_stride": 1}, 1: {"stem": "cifar"}}
+STEMS = dict(zip((0.25, 0.5, 1), use.STEMS.values(), strict=True))
 cpu = use.on_digits({"network.name": "winze/resnet18x0.125"}, "ResNet-18 with an eighth of the channels")
 
 recipe = Recipe(
