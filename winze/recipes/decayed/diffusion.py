@@ -64,6 +64,7 @@ tiny = {
     "training.ema": 0.999,
 }
 
+LABELS = {"none": {}, "classes": {"network.options.labels": 10, "training.objective": Denoise(labels=True)}}
 claim = partial(Claim, each="alpha", at={"labels": "none"})
 
 recipe = Recipe(
@@ -73,13 +74,7 @@ recipe = Recipe(
     url=URL,
     shows="decayed shortcuts raise a diffusion model's probe accuracy and lower the Fréchet distance of its images",
     study=study,
-    axes={
-        "labels": Axis(
-            "",
-            {"none": {}, "classes": {"network.options.labels": 10, "training.objective": Denoise(labels=True)}},
-        ),
-        "alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.7, 0.6)),
-    },
+    axes={"labels": Axis("", LABELS), "alpha": Axis("network.rule.alpha_min", (1.0, 0.8, 0.7, 0.6))},
     scales={
         "smoke": Scale(smoke, axes={"alpha": (1.0, 0.7)}, departures=("digits of 8 x 8, 4 steps on 128 images",)),
         "cpu": Scale(digits, axes={"alpha": (1.0, 0.7)}, seeds=3, departures=("digits of 8 x 8, U-ViT of 4 x 48",)),

@@ -36,16 +36,13 @@ recipe = Recipe(
             headline=True,
         ),
         use.claim(
-            "a smaller alpha_min lowers the effective rank of the class token",
-            "fig. 5a",
-            rises(rank, over="alpha"),
+            "a smaller alpha_min lowers the effective rank of the class token", "fig. 5a", rises(rank, over="alpha")
         ),
     ),
     questions=(
         *use.other_probes("data"),
         use.question(
-            "does alpha_min = 0.6 lower the effective rank of the mean token?",
-            lower(mean_rank, DECAYED, than=PLAIN),
+            "does alpha_min = 0.6 lower the effective rank of the mean token?", lower(mean_rank, DECAYED, than=PLAIN)
         ),
         use.question(
             "does alpha_min = 0.7 raise linear-probe accuracy?",

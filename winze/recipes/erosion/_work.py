@@ -130,11 +130,7 @@ def test_sets(test: Pair, square: Squares) -> dict[str, Pair]:
 
 
 def store_course(
-    readings: Readings,
-    histories: list[History | None],
-    accuracies: list[dict[str, float]],
-    own: str,
-    per_epoch: int,
+    readings: Readings, histories: list[History | None], accuracies: list[dict[str, float]], own: str, per_epoch: int
 ) -> None:
     """Add the accuracies at every evaluation, after each task, and their mean over each task.
 

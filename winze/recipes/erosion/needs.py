@@ -36,8 +36,7 @@ recipe = Recipe(
             several("without", {name: lower(use.fall(), {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
         ),
         question(
-            "is there erosion without all three (a fall of 5 points or more)?",
-            at_least(use.fall(), 0.05, at=NONE),
+            "is there erosion without all three (a fall of 5 points or more)?", at_least(use.fall(), 0.05, at=NONE)
         ),
         question(
             "control: is the square learned in every case (class-coded accuracy of 99.5 % or more)?",

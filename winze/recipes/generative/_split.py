@@ -46,34 +46,27 @@ study = Split(
     Data("mnist", normalise="unit"),
     Training(Epochs(20), batch=128, optimizer=Adam(1e-3), objective=Reconstruct(), checkpoint=Epochs(10)),
 )
-axes = {
-    "data": Axis(
-        "",
-        {
-            "mnist": {},
-            "fashion_mnist": {"data.name": "fashion_mnist"},
-            "cifar10": {
-                "data.name": "cifar10",
-                "network.options": {"hidden": (512, 256, 128, 256, 512)},
-                "training.length": Epochs(50),
-            },
-            "digits": {
-                "data.name": "digits",
-                "network.options": {"hidden": (64, 32, 8, 32, 64)},
-                "training.length": Epochs(60),
-                "training.batch": 32,
-            },
-        },
-    ),
-    "model": Axis(
-        "",
-        {
-            "discriminative": {"network.name": "winze/discriminative", "training.objective": Classify()},
-            "autoencoder": {},
-            "vae": {"network.name": "winze/vae", "training.objective": Elbo()},
-        },
-    ),
+DATA = {
+    "mnist": {},
+    "fashion_mnist": {"data.name": "fashion_mnist"},
+    "cifar10": {
+        "data.name": "cifar10",
+        "network.options": {"hidden": (512, 256, 128, 256, 512)},
+        "training.length": Epochs(50),
+    },
+    "digits": {
+        "data.name": "digits",
+        "network.options": {"hidden": (64, 32, 8, 32, 64)},
+        "training.length": Epochs(60),
+        "training.batch": 32,
+    },
 }
+MODELS = {
+    "discriminative": {"network.name": "winze/discriminative", "training.objective": Classify()},
+    "autoencoder": {},
+    "vae": {"network.name": "winze/vae", "training.objective": Elbo()},
+}
+axes = {"data": Axis("", DATA), "model": Axis("", MODELS)}
 GENERATIVE = ("autoencoder", "vae")
 GREY = [(data, model) for data in ("mnist", "fashion_mnist") for model in GENERATIVE]
 ON_DIGITS = "digits of 8 x 8, hidden layers of 64, 32, 8, 32, 64"

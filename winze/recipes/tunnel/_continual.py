@@ -19,6 +19,7 @@ from winze.train import CrossEntropy, Epochs, History
 from winze.train.objectives.base import judged
 
 parts: Any = {"network": Network("winze/vgg19"), "data": Data("cifar10"), "training": CONTINUAL}
+plain = Continual(**parts)
 splits = {"5+5": (5, 5), "7+3": (7, 3), "3+7": (3, 7)}
 RATE, PUBLISHED = Axis("training.optimizer.lr", (0.03, 0.1)), {"rate": (0.1,)}
 claim, question = partial(Claim, each="rate"), partial(Question, each="rate")
@@ -183,9 +184,9 @@ def substitute(study: Continual, bench: Bench) -> None:
 
 
 def about(
-    study: Continual,
     work: Callable[[Any, Bench], None],
     *departures: str,
+    study: Continual = plain,
     measures: tuple[str, ...] = STORED,
     accuracy: RunNumber = learned[1],
 ) -> dict[str, Any]:
@@ -194,11 +195,5 @@ def about(
     return THESIS | {"study": study, "work": work} | told
 
 
-swapped = partial(
-    about,
-    Swap(**parts, reading=Reading(probe="adam")),
-    exchange,
-    *CROSSED,
-    measures=("E*",),
-    accuracy=on(1, "E1+T1"),
-)
+swapping: Any = {"study": Swap(**parts, reading=Reading(probe="adam")), "measures": ("E*",)}
+swapped = partial(about, exchange, *CROSSED, **swapping, accuracy=on(1, "E1+T1"))

@@ -22,9 +22,9 @@ round_ = {"training.length": Epochs(2), "training.evaluate": Epochs(2)}
 recipe = Recipe(
     "tunnel/collapse_forgetting",
     **two.about(
-        two.Matched(**two.parts),
         two.learn_matched,
         "task 1 is trained in rounds of 2 epochs with a new optimizer each, until the loss is reached",
+        study=two.Matched(**two.parts),
         measures=(*two.STORED, "last_rank", "train_loss", "rounds"),
     ),
     shows="whether networks of lower rank forget more at the same training loss",

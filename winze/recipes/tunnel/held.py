@@ -30,16 +30,13 @@ more = {how: higher(two.kept[1], at[f"extractor {how}"], than=at[f"tunnel {how}"
 recipe = Recipe(
     "tunnel/held",
     **two.about(
-        two.Held(**two.parts),
         two.learn_tasks,
         "the thesis gives this advice and does not test it: the experiment is ours",
         "of runs with a start of their own, the accuracy on task 1 right after it differs by up to 4 points per seed",
+        study=two.Held(**two.parts),
     ),
     shows="whether freezing the extractor, and not the tunnel, keeps a network from forgetting",
-    axes={
-        "slowed": Axis("slowed", {"none": (), **slowed}),
-        "start": Axis("shared", {"shared": True, "own": False}),
-    },
+    axes={"slowed": Axis("slowed", {"none": (), **slowed}), "start": Axis("shared", {"shared": True, "own": False})},
     scales={
         "smoke": Scale(
             two.smoke, {"slowed": ("none", "extractor frozen"), "start": ("shared",)}, departures=(two.SMOKE,)
@@ -62,8 +59,7 @@ recipe = Recipe(
             several("extractor", less),
         ),
         question(
-            "does a slow or frozen extractor keep more of task 1 than a slow or frozen tunnel?",
-            several("layers", more),
+            "does a slow or frozen extractor keep more of task 1 than a slow or frozen tunnel?", several("layers", more)
         ),
         question(
             "does a network with a frozen tunnel learn task 2 as well (5 points less at most)?",

@@ -21,6 +21,15 @@ from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST
 from winze.report.experiment import over_depth, over_setting
 from winze.train import Epochs, Training
 
+NETWORKS = {
+    "vgg19": {"network.name": "winze/vgg19"},
+    "resnet18": {
+        "network.name": "winze/resnet18",
+        "network.options": use.STEMS["7x7/1"],
+        "reading.places": "blocks",
+        "watching.places": "blocks",
+    },
+}
 LOSSES = (0.5, 0.1)
 START = TunnelLayer().named("tunnel start")
 OOD_END = hidden("probe", OOD).named("OOD accuracy of the last hidden layer")
@@ -62,21 +71,7 @@ recipe = Recipe(
     **use.scanned(*COURSE.values(), LOSS, "epoch_steps", departures=departures),
     shows="the higher the learning rate, the further the tunnel's rank collapses",
     study=replace(use.study, training=warm(use.VGG), watching=watching),
-    axes={
-        "network": Axis(
-            "",
-            {
-                "vgg19": {"network.name": "winze/vgg19"},
-                "resnet18": {
-                    "network.name": "winze/resnet18",
-                    "network.options": {"stem": "thesis", "stem_stride": 1},
-                    "reading.places": "blocks",
-                    "watching.places": "blocks",
-                },
-            },
-        ),
-        "rate": Axis("training.optimizer.lr", (0.01, 0.03, 0.1, 0.2), default=0.1),
-    },
+    axes={"network": Axis("", NETWORKS), "rate": Axis("training.optimizer.lr", (0.01, 0.03, 0.1, 0.2), default=0.1)},
     scales={
         "smoke": replace(use.smoke(cpu), axes={**cpu.axes, "rate": (0.03, 0.1)}),
         "cpu": cpu,

@@ -7,7 +7,7 @@ Forgetting is the accuracy on a task right after it minus that at the end. A VGG
 extractor that the thesis finds on CIFAR-10, two linear layers and the output.
 """
 
-from winze.lab import Axis, Continual, Recipe, Scale, higher, not_below, rises, several
+from winze.lab import Axis, Recipe, Scale, higher, not_below, rises, several
 from winze.recipes.tunnel import _continual as two
 from winze.report.experiment import over_setting
 
@@ -17,11 +17,7 @@ learned = {f"task {k}": one for k, one in two.learned.items()}
 
 recipe = Recipe(
     "tunnel/shorter",
-    **two.about(
-        Continual(**two.parts),
-        two.learn_tasks,
-        "the deepest convolutions are removed first; the thesis does not say which",
-    ),
+    **two.about(two.learn_tasks, "the deepest convolutions are removed first; the thesis does not say which"),
     shows="networks without a tunnel are as accurate and forget less",
     axes={
         "layers": Axis("network.options.convs", {n + LINEAR: n for n in (2, 4, 6, 8, 10, 13, 16)}, default=19),

@@ -10,7 +10,7 @@ of hidden layers, 18 of a VGG-19. Top layers of M2 that those of M1 can replace 
 
 from typing import Any
 
-from winze.lab import Axis, Continual, Recipe, Scale, at_least, at_most, higher, level, several
+from winze.lab import Axis, Recipe, Scale, at_least, at_most, higher, level, several
 from winze.lab.claims.quantities import At
 from winze.readings import Point
 from winze.recipes.tunnel import _continual as two
@@ -39,13 +39,7 @@ lines = {f"M{k}^{{1:x}} + M{3 - k}, task {task}": (f"front_{k}", f"task {task}")
 
 recipe = Recipe(
     "tunnel/substitution",
-    **two.about(
-        Continual(**two.parts),
-        two.substitute,
-        *two.CROSSED,
-        measures=("front_*",),
-        accuracy=At("front_1", -1, "task 1"),
-    ),
+    **two.about(two.substitute, *two.CROSSED, measures=("front_*",), accuracy=At("front_1", -1, "task 1")),
     shows="the top layers can be exchanged between the networks of two tasks without loss",
     axes={
         "split": Axis("tasks", two.splits),
