@@ -56,15 +56,13 @@ def work(config: Diffusion, bench: Bench) -> None:
         for measure, judge, features in _judges(config):
             distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
             note = "; ".join(filter(None, (f"in {judge}", distance.note)))
-            name = f"{measure}{tag}"
-            bench.readings.add(name, float(distance), data=config.data.name, n=config.images, note=note)
+            bench.readings.add(f"{measure}{tag}", distance, data=config.data.name, n=config.images, note=note)
 
 
 def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float) -> Tensor:
     """Images as bytes; with labels, of all classes in turn."""
-    labels = None
-    if getattr(prepared.net, "labels", 0):
-        labels = torch.arange(config.images) % len(prepared.dataset.classes)
+    every = torch.arange(config.images) % len(prepared.dataset.classes)
+    labels = every if getattr(prepared.net, "labels", 0) else None
     shape, ready = (config.images, *prepared.dataset.shape), prepared.preprocess
     assert ready is not None
     drawn = draw(prepared.net, shape, steps=config.steps, labels=labels, guidance=guidance, seed=bench.seed)

@@ -100,7 +100,6 @@ mnist = digits | {
     "data": Data("mnist", limit=4000),
     "training.batch": 128,
     "training.length": Epochs(16),
-    "training.evaluate": Epochs(8),
     "training.checkpoint": Epochs(8),
     "watching.every": Epochs(2),
     "watching.probe_samples": 2000,

@@ -43,8 +43,7 @@ def work(config: Segmented, bench: Bench) -> None:
     if not bench.writes:
         return
     images, truth = _segments(config, prepared)
-    known = truth[truth != IGNORED]
-    classes = int(known.max()) + 1
+    classes = int(truth[truth != IGNORED].max()) + 1
     assert prepared.preprocess is not None
     encoder = prepared.objective.view(prepared.net).eval()
     found = predicted_segments(encoder, prepared.preprocess, images, classes, bench.seed)

@@ -1,6 +1,7 @@
 """Where a network looks, by GradCAM (Selvaraju et al., 2017), computed by the package grad-cam."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,11 @@ def saliency(net: nn.Module, x: Tensor, labels: Tensor) -> Array:
 
 def _layer(net: nn.Module, x: Tensor) -> nn.Module:
     seen: list[tuple[nn.Module, int]] = []
-    hooks = [
-        module.register_forward_hook(lambda own, _, out: seen.append((own, min(out.shape[2:]))))
-        for module in net.modules()
-        if isinstance(module, nn.Conv2d)
-    ]
-    try:
-        with torch.no_grad():
-            net(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for module in (one for one in net.modules() if isinstance(one, nn.Conv2d)):
+            hook = module.register_forward_hook(lambda own, _, out: seen.append((own, min(out.shape[2:]))))
+            hooks.enter_context(hook)
+        net(x)
     large = [module for module, side in seen if side >= min(SIDE, max(side for _, side in seen))]
     return large[-1]
 

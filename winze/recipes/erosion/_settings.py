@@ -17,7 +17,6 @@ from winze.report.experiment import Drawing, PointRuns, over_training
 from winze.train import SGD, Epochs, Milestones, Training
 
 PAPER = "On consequences of finetuning on data with highly discriminative features; thesis, chapter 4"
-URL = "https://arxiv.org/abs/2310.19537"
 Settings = dict[str, Any]
 
 DIGITS = Training(
@@ -125,8 +124,8 @@ mean_in = {k: Whole(f"mean accuracy in task {k}").named(f"mean accuracy during t
 COURSE: tuple[str, ...] = (CLEAN, RANDOM, CODED, "* after task *", "mean accuracy in task *", "task * begins")
 COURSE += ("epoch_steps", "original early in task 1", "loss", "accuracy", "gradcam*")
 DEPTH = ("probe*", "numerical_rank*", "accuracy*", "cka_to_before", "cka_before_after")
-ABOUT: Any = {"system": "S7", "paper": PAPER, "url": URL, "study": study, "work": erode, "departures": DEPARTURES}
-ABOUT |= {"measures": COURSE, "learned": (after(0), 0.2)}
+ABOUT: Any = {"system": "S7", "paper": PAPER, "url": "https://arxiv.org/abs/2310.19537", "departures": DEPARTURES}
+ABOUT |= {"study": study, "work": erode, "measures": COURSE, "learned": (after(0), 0.2)}
 OVER_DEPTH: Any = ABOUT | {"measures": (*COURSE, *DEPTH)}
 """what all erosion recipes say of themselves, and those that read layers"""
 left = {"original": after(1), "class-coded squares": after(1, CODED)}

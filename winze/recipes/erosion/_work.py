@@ -19,8 +19,6 @@ from winze.train import Constant, Epochs, History, Training, evaluate
 
 ORIGINAL, CLEAN, RANDOM, CODED = "original", "clean", "random", "correlated"
 Pair = tuple[Tensor, Tensor]
-
-
 SQUARE = Squares(3)
 
 

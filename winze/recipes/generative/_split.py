@@ -21,7 +21,6 @@ from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
-URL = "https://arxiv.org/abs/2109.01844"
 BATCH = 5000
 Labelled = tuple[Tensor, Tensor]
 """preprocessed images and labels from 0"""
@@ -241,11 +240,10 @@ def _store_accuracies(readings: Readings, trained: Trained) -> None:
         epochs += len(history.metrics)
         learned |= {name: value for name, value in last.items() if name not in learned}
     gone = [learned[name] - last[name] for name in learned]
-    earlier = list(last.values())[:-1]
     readings.add("average_accuracy", np.mean(list(last.values())))
     readings.add("learned_accuracy", np.mean(list(learned.values())))
     readings.add("forgetting", np.mean(gone[:-1]))
-    readings.add("earlier_accuracy", np.mean(earlier))
+    readings.add("earlier_accuracy", np.mean(list(last.values())[:-1]))
 
 
 def _store_cka(readings: Readings, similar: Array) -> None:
@@ -302,10 +300,10 @@ def about(
     where: str, work: Callable[[Any, Bench], None], numbers: tuple[str, ...], *kept: str, **models: tuple[str, ...]
 ) -> dict[str, Any]:
     """What every recipe says of itself; `where` in the thesis, the `numbers` of a run, and what else is `kept`."""
-    told = {"system": "S6", "paper": f"{PAPER}, {where}", "url": URL, "departures": DEPARTURES}
+    told = {"system": "S6", "paper": f"{PAPER}, {where}", "url": "https://arxiv.org/abs/2109.01844"}
     runs = {"study": study, "axes": axes, "scales": scales(**models), "work": work}
     read = {"quantities": {name: Whole(name) for name in numbers}, "measures": (*numbers, *kept)}
-    return told | runs | read | {"learned": ("learned_accuracy", 0.6)}
+    return told | runs | read | {"departures": DEPARTURES, "learned": ("learned_accuracy", 0.6)}
 
 
 def by_task(measure: str, title: str, up: str, **how: Any) -> Drawing:

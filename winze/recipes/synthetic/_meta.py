@@ -20,12 +20,10 @@ from winze.train.seeds import mix, seed_all
 from winze.train.unroll import Unrolled
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
-URL = "https://arxiv.org/abs/2004.14046"
 SEEN, BY_STEPS, BY_BATCH = "seen_accuracy", "final_by_steps", "final_by_batch"
 NUMBERS = ("final_accuracy", "first_accuracy", "longest_accuracy", "lost_by_steps", "largest_batch_accuracy")
 SHOWN = 8  # images per class that are stored
 SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
-Tested = Literal["same", "narrower", "wider", "deeper", "other kind"]
 
 RATE = Adam(2e-4, betas=(0.5, 0.999))
 GAN = Training(Steps(20_000), batch=128, optimizer=RATE, evaluate=Steps(500), checkpoint=Steps(2000))
@@ -43,7 +41,7 @@ class Meta(Study):
     """
 
     source: Literal["synthetic", "real", "gan", "mlp"] = "synthetic"
-    tested: Tested = "same"
+    tested: Literal["same", "narrower", "wider", "deeper", "other kind"] = "same"
     orders: int = 16
     mlp_orders: int = 4
     steps: tuple[int, ...] = (1, 5, 10, 25, 50, 75)
@@ -294,6 +292,6 @@ sheets = image_sheets(
     across=3,
     below="class, from 0",
 )
-ABOUT: Any = {"system": "S5", "url": URL, "study": study, "scales": scales, "work": work, "departures": DEPARTURES}
-ABOUT |= {"learned": ("first_accuracy", 0.6)}
+ABOUT: Any = {"system": "S5", "url": "https://arxiv.org/abs/2004.14046", "departures": DEPARTURES}
+ABOUT |= {"study": study, "scales": scales, "work": work, "learned": ("first_accuracy", 0.6)}
 """what both recipes say of themselves"""

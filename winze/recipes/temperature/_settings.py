@@ -101,8 +101,7 @@ TRAINED: Any = {**ABOUT, "study": study, "work": work, "quantities": QUANTITIES,
 def heat(temperature: float) -> dict[str, Any]:
     """What a temperature sets: the loss, where gradients are clipped, and the learning rates that are tried."""
     factors = tuple(sorted({1.0, temperature**0.5, temperature}))
-    clip = CLIP / temperature
-    return {"training.objective.temperature": temperature, "training.clip": clip, "factors": factors}
+    return {"training.objective.temperature": temperature, "training.clip": CLIP / temperature, "factors": factors}
 
 
 temperatures: dict[Any, Any] = {value: heat(value) for value in (1, 10, 100, 1000)}

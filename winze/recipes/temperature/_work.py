@@ -43,8 +43,7 @@ def work(study: Heated, bench: Bench) -> None:
         learn(prepared, bench, training=rescaled(study.training, factor), followers=[watch])
     except DivergedError as error:
         bench.readings.add("diverged", 1.0, note=str(error))
-        told = {"data": name, "network": study.network.name, "not_run": {"training": str(error)}}
-        bench.readings.declare(**told)
+        bench.readings.declare(data=name, network=study.network.name, not_run={"training": str(error)})
         return
     if not bench.writes:
         return

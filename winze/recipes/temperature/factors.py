@@ -14,6 +14,7 @@ from winze.recipes.temperature import _figures
 from winze.recipes.temperature._settings import TRAINED, scales
 
 plain, small_start = {"factor": "plain"}, {"factor": "small_start"}
+norms: dict[str, Any] = {"each": "factor", "only": ("batch_norm", "layer_norm")}
 OPTIONS: dict[str, Any] = {"plain": {}, "small_start": {"alpha": 1e-12}}
 OPTIONS |= {"batch_norm": {"output_norm": "batch"}, "layer_norm": {"output_norm": "layer"}}
 
@@ -33,16 +34,14 @@ recipe = Recipe(
             "a norm on the logits raises the last rank, as a low temperature does",
             "section 6.5",
             higher("last_rank", than=plain),
-            each="factor",
-            only=("batch_norm", "layer_norm"),
+            **norms,
         ),
     ),
     questions=(
         Question(
             "does a norm on the logits limit the growth of their norm?",
             lower("logits_norm", than=plain),
-            each="factor",
-            only=("batch_norm", "layer_norm"),
+            **norms,
         ),
         Question("does a small start align layers early in training?", higher("alignment", small_start, than=plain)),
         Question(

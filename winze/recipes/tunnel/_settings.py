@@ -11,10 +11,8 @@ from winze.readings import Point
 from winze.recipes.tunnel._quantities import LEARNED
 from winze.train import SGD, AdamW, Constant, Cosine, Epochs, Milestones, Training
 
-SYSTEM = "S8"
 PAPER = "The Tunnel Effect: Building Data Representations in Deep Neural Networks (NeurIPS 2023); thesis, chapter 5"
-URL = "https://arxiv.org/abs/2305.19753"
-THESIS: dict[str, Any] = {"system": SYSTEM, "paper": PAPER, "url": URL}
+THESIS: dict[str, Any] = {"system": "S8", "paper": PAPER, "url": "https://arxiv.org/abs/2305.19753"}
 
 # ten classes drawn once with seed 0, since the thesis does not name its ten
 TEN_OF_CIFAR100 = f"cifar100[{','.join(map(str, np.random.default_rng(0).permutation(100)[:10]))}]"

@@ -24,10 +24,10 @@ BY_CLASSES = {  # table 5.3.2: `PARTS` of the classes in percent, by network, wi
     ("resnet34", 1, "cifar100"): (30, 30, 31),
     ("resnet34", 1, "cinic10"): (9, 9, 17),
 }
-STARTS: dict[
-    tuple[str, float, str, int], int
-] = {  # by network, width, data and percentage of the classes; of two numbers for one cell that of table 5.3.1
+Cell = tuple[str, float, str, int]
+STARTS: dict[Cell, int] = {
     **{(network, 1, "cifar10", 100): 4 for network in MLPS},
     **{(*cell, part): row[i] for cell, row in BY_CLASSES.items() for i, part in enumerate(PARTS)},
     **{(one, width, "cifar10", 100): row[i] for one, row in BY_WIDTH.items() for i, width in enumerate(WIDTHS)},
 }
+"""by network, width, data and percentage of the classes; of two numbers for one cell that of table 5.3.1"""

@@ -59,7 +59,6 @@ cpu = use.on_digits(
     axes={"network": ("vgg19",)},
     at=(({}, {"network.name": "winze/vgg19x0.125"}),),
 )
-big = {"watching.pool": use.POOLED, "reading.pool": use.POOLED}
 departures = (
     "learning rates of 0.01, 0.03 and 0.2 beside the thesis's 0.1, and a warm-up of two epochs, which 0.2 needs",
     "during training, layers are read every two epochs by ridge probes on 10,000 training images and at most 1000 "
@@ -78,7 +77,7 @@ recipe = Recipe(
         "gpu": Scale(
             {**use.GRID, **use.TINY, "training": warm(use.quick(use.VGG, 60))},
             seeds=3,
-            at=(({"network": "resnet18"}, big),),
+            at=(({"network": "resnet18"}, {"watching.pool": use.POOLED, "reading.pool": use.POOLED}),),
             departures=(use.ON_TINY, use.ON_GRID, "60 epochs instead of 160, in bf16"),
         ),
         "paper": use.as_published(),

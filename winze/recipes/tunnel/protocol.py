@@ -23,11 +23,9 @@ from winze.recipes.tunnel._tables import BY_DATA
 from winze.report.experiment import over_depth, over_setting
 
 POOLS, PROBES, EACH = ("flatten", 4, 2, "mean"), ("ridge", "adam"), ("network", "stem", "pool", "probe")
+FULL = ("vgg19", "resnet34")
 START, START_98 = (
-    {
-        cell: BY_DATA[cell[0], "cifar10"][column]
-        for cell in product(("vgg19", "resnet34"), ("own", *use.STEMS), POOLS, PROBES)
-    }
+    {cell: BY_DATA[cell[0], "cifar10"][column] for cell in product(FULL, ("own", *use.STEMS), POOLS, PROBES)}
     for column in (0, 1)
 )
 BARS = {"own accuracy": TunnelLayer(), "80 % accuracy": LayerReaching(0.8)}
@@ -69,7 +67,7 @@ cpu = use.on_digits(
     only=runs,
     at=tuple(({"network": one}, {"network.name": f"winze/{one}x0.125"}) for one in small["network"]),
 )
-full = {"network": ("vgg19", "resnet34")}
+full = {"network": FULL}
 quick = {"pool": ("flatten", "mean"), "stem": ("own", "7x7/2", "3x3")}
 
 recipe = Recipe(
