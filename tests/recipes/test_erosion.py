@@ -153,7 +153,7 @@ def test_task_1_is_trained_until_its_loss_is_reached(tmp_path):
     rounds = {}
     for name, loss in (("low", 0.0), ("high", 100.0)):
         bench = Bench(tmp_path / name, progress=False)
-        collapse_forgetting.work(replace(config, loss=loss), bench)
+        collapse_forgetting.recipe.work(replace(config, loss=loss), bench)
         rounds[name] = value(bench.readings, "rounds")
         assert np.isfinite(value(bench.readings, "train_loss"))
         assert value(bench.readings, "last_rank") >= 1

@@ -8,7 +8,7 @@ import torch
 from winze.lab import Bench, recipe
 from winze.readings import Point
 from winze.recipes.generative import _split
-from winze.recipes.generative._refit import Refit, accuracy, softmax_regression
+from winze.recipes.generative._split import Refit, accuracy, softmax_regression
 
 RECIPE = recipe("generative/forgetting")
 

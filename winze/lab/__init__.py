@@ -20,7 +20,7 @@ from winze.lab.claims import (
     share,
     tunnel_at,
 )
-from winze.lab.claims.quantities import OOD, best, drop, first, hidden, last
+from winze.lab.claims.quantities import OOD, LastLook, RunNumber, Whole, best, drop, first, hidden, last
 from winze.lab.continual import Continual, TaskSequence, tasks
 from winze.lab.recipe import Recipe, RecipeError, recipe, recipes
 from winze.lab.runs.job import Job
@@ -50,6 +50,7 @@ __all__ = [
     "Continual",
     "Data",
     "Job",
+    "LastLook",
     "Network",
     "OnRay",
     "Outcome",
@@ -59,11 +60,13 @@ __all__ = [
     "Reading",
     "Recipe",
     "RecipeError",
+    "RunNumber",
     "Scale",
     "Study",
     "TaskSequence",
     "Verdict",
     "Watching",
+    "Whole",
     "alike",
     "at_least",
     "at_most",

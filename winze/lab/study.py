@@ -136,6 +136,11 @@ class Prepared:
         objective: Objective = made if isinstance(made, Objective) else made.build(1)
         return objective
 
+    def fed(self, images: Tensor) -> Tensor:
+        """Images as they go into the network, on its device."""
+        there = images.to(next(self.net.parameters()).device)
+        return there if self.preprocess is None else self.preprocess(there)
+
 
 def prepare(study: Study, bench: Bench) -> Prepared:
     """Load the data, build the network and put its rule in place."""
@@ -318,20 +323,18 @@ def steps_of(length: Epochs | Steps, samples: int, training: Training) -> int:
 
 
 def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Bench) -> Watch:
-    dataset, preprocess = prepared.dataset, prepared.preprocess
+    dataset = prepared.dataset
     net = prepared.objective.view(prepared.net.to(bench.device))
     images, labels = (part[: watching.samples] for part in dataset.test)
-    images = images.to(bench.device)
     samples = len(dataset.train_labels)
-    tested = images if preprocess is None else preprocess(images), labels
+    tested = prepared.fed(images), labels
     places: Any = {"blocks": None, "layers": "layers"}.get(watching.places)
     if watching.places == "last":
         places = find_spots(net, tested[0][:2], None)[-1].place.name
     train = None
     if watching.probe_samples is not None:
         known, answers = (part[: watching.probe_samples] for part in dataset.train)
-        known = known.to(bench.device)
-        train = known if preprocess is None else preprocess(known), answers
+        train = prepared.fed(known), answers
     weights = watching.weights_every
     return Watch(
         net,

@@ -12,7 +12,7 @@ from winze.lab.study import learn, prepare
 from winze.networks import SpiralMLP
 from winze.observe.cut.network_file import load as load_network
 from winze.readings import Point, Readings
-from winze.recipes.residual_droppath import _reading as reading
+from winze.recipes.residual_droppath import _spiral as reading
 from winze.recipes.residual_droppath._spiral import Looks, work
 from winze.train import Epochs
 

@@ -9,8 +9,8 @@ import torch
 from winze.lab import Bench, learn, prepare
 from winze.lab.layers import weights_of
 from winze.readings import Point, Readings, facts
-from winze.recipes.tunnel import _watched as watched
-from winze.recipes.tunnel._watched import RANK, reset, switch_from_start, watch_and_reset
+from winze.recipes.tunnel import _work as watched
+from winze.recipes.tunnel._work import RANK, reset, switch_from_start, watch_and_reset
 from winze.recipes.tunnel.development import recipe
 from winze.train import Constant, Epochs, Steps
 

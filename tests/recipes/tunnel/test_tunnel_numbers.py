@@ -54,12 +54,12 @@ def test_what_is_lost_is_counted_from_the_best_layer_to_the_last_hidden_one():
     assert OOD_LOST(READ) == pytest.approx(0.1)  # the fourth place is the output
     assert lost("a")(READ) == pytest.approx(0.1 / 0.8)
     assert OverSets(lost, min)(READ) == pytest.approx(0.1 / 0.8)
-    assert OverSets(lost, max, ("a", "b"))(READ) == pytest.approx(0.4)
+    assert OverSets(lost, max)(READ) == pytest.approx(0.4)
 
 
 def test_a_number_over_sets_wants_two_of_them_and_says_why_there_are_none():
-    with pytest.raises(ReadingsError, match="on 1 of these OOD sets"):
-        OverSets(lost, min, ("a",))(READ)
+    with pytest.raises(ReadingsError, match="on 1 OOD set; two"):
+        OverSets(lost, min)(read({"own": [0.5, 0.9], "a": [0.1, 0.2]}))
     alone = read({"own": [0.5, 0.9]})
     alone.conventions = alone.conventions.having(not_run={"svhn": "was not found"})
     with pytest.raises(ReadingsError, match="svhn: was not found"):

@@ -7,7 +7,7 @@ import pytest
 from winze.lab.runs.perform import perform
 from winze.lab.runs.store import Runs
 from winze.readings import Readings, ReadingsError
-from winze.recipes.tunnel._bars import LayerReaching
+from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel.protocol import recipe
 
 

@@ -1,10 +1,8 @@
 """Pearson's r of two numbers over the values of an axis, at every reading during training."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +13,6 @@ from winze.readings import Point, Readings, facts
 from winze.readings.wording import label
 from winze.report.experiment import Drawing, UnreadError
 from winze.report.experiment.drawing import PointRuns, draw_curves
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,7 @@ def _curve(readings: Readings, measure: str) -> Mapping[int, float]:
 def over_training_r(one: str, other: str, over: str, panel: str) -> Drawing:
     """Pearson's r over the values of an axis at every reading: the mean over seeds, and their span."""
 
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    def draw(runs: PointRuns, theme: str = "light") -> Any:
         curves = {}
         for name in dict.fromkeys(point[panel] for point in runs):
             inside = [seeds for point, seeds in runs.items() if point[panel] == name and seeds]

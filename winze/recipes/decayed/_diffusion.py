@@ -1,16 +1,15 @@
 """The work of the diffusion recipe: train a U-ViT, read it at several noise levels, draw images and judge them."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from winze.lab import Bench, Prepared, Study, learn, prepare, read, store_curve
-from winze.lab.claims.quantities import RunNumber
+from winze.data import Preprocess
+from winze.lab import Bench, Prepared, RunNumber, Study, learn, prepare, read, store_curve
 from winze.measure import frechet_distance
 from winze.networks import build
 from winze.networks.inception import MissingWeightsError, inception
@@ -20,6 +19,7 @@ from winze.readings import Array, Readings, ReadingsError
 from winze.report.experiment.image_sheets import image_sheets, tiled
 
 SHOWN = 64  # images that are stored
+CIFAR10 = Preprocess(None, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
 
 
 @dataclass(frozen=True)
@@ -56,29 +56,23 @@ def work(config: Diffusion, bench: Bench) -> None:
         for measure, judge, features in _judges(config):
             distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
             note = "; ".join(filter(None, (f"in {judge}", distance.note)))
-            name = f"{measure}{tag}"
-            bench.readings.add(name, float(distance), data=config.data.name, n=config.images, note=note)
+            bench.readings.add(f"{measure}{tag}", distance, data=config.data.name, n=config.images, note=note)
 
 
 def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float) -> Tensor:
     """Images as bytes; with labels, of all classes in turn."""
-    labels = None
-    if getattr(prepared.net, "labels", 0):
-        labels = torch.arange(config.images) % len(prepared.dataset.classes)
-    shape = (config.images, *prepared.dataset.shape)
+    every = torch.arange(config.images) % len(prepared.dataset.classes)
+    labels = every if getattr(prepared.net, "labels", 0) else None
+    shape, ready = (config.images, *prepared.dataset.shape), prepared.preprocess
+    assert ready is not None
     drawn = draw(prepared.net, shape, steps=config.steps, labels=labels, guidance=guidance, seed=bench.seed)
-    mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in _scale(prepared))
+    mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in (ready.mean, ready.std))
     return ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
 
 
-def _scale(prepared: Prepared) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    assert prepared.preprocess is not None
-    return prepared.preprocess.mean, prepared.preprocess.std
-
-
-def _judges(config: Diffusion) -> Iterator[tuple[str, str, nn.Module]]:
+def _judges(config: Diffusion) -> Iterator[tuple[str, str, Callable[[Tensor], Tensor]]]:
     """What images are compared in: the name of the reading, of the features, and images (0-1) to features."""
-    own = _Hidden(build(config.features, pretrained=True)) if config.features else nn.Flatten()
+    own = partial(_hidden, build(config.features, pretrained=True)) if config.features else nn.Flatten()
     yield "frechet", f"features of {config.features}" if config.features else "pixels", own
     try:
         judge = inception()
@@ -87,26 +81,16 @@ def _judges(config: Diffusion) -> Iterator[tuple[str, str, nn.Module]]:
     yield "fid", f"features of {judge.name}", judge
 
 
-class _Hidden(nn.Module):
-    """What goes into the last linear layer of a classifier, batch by batch."""
-
-    def __init__(self, net: nn.Module) -> None:
-        super().__init__()
-        self.net = net.eval()
-        self.last = [one for one in net.modules() if isinstance(one, nn.Linear)][-1]
-
-    @torch.no_grad()
-    def forward(self, images: Tensor) -> Tensor:
-        kept: list[Tensor] = []
-        self.net.to(images.device)
-        hook = self.last.register_forward_pre_hook(lambda module, given: kept.append(given[0]))
-        mean, std = (
-            images.new_tensor(one).view(1, 3, 1, 1) for one in ((0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
-        )
+@torch.no_grad()
+def _hidden(net: nn.Module, images: Tensor) -> Tensor:
+    """What goes into the last linear layer of a classifier of CIFAR-10, batch by batch."""
+    kept: list[Tensor] = []
+    last = [one for one in net.modules() if isinstance(one, nn.Linear)][-1]
+    net.eval().to(images.device)
+    with last.register_forward_pre_hook(lambda _, given: kept.append(given[0])):
         for batch in images.split(500):
-            self.net((batch - mean) / std)
-        hook.remove()
-        return torch.cat(kept)
+            net(CIFAR10(batch))
+    return torch.cat(kept)
 
 
 @dataclass(frozen=True)
@@ -118,9 +102,6 @@ class BestProbe(RunNumber):
     @property
     def measures(self) -> tuple[str, ...]:
         return ("probe", "probe at t = 0.1")
-
-    def __str__(self) -> str:
-        return "best probe accuracy over blocks and times"
 
     def __call__(self, readings: Readings) -> float:
         rows = [row.value for row in readings.rows if row.measure.startswith("probe") and row.index is not None]

@@ -1,14 +1,13 @@
 """What the masked-autoencoder recipes share: the study, its scales, and what is read of the encoder."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any, Literal
 
 from winze.data import Flip, RandomResizedCrop
-from winze.lab import Axis, Bench, Data, Network, Prepared, Question, Reading, Scale, Study, Watching, higher
+from winze.lab import Axis, Bench, Claim, Data, Network, Prepared, Question, Reading, Scale, Study, Watching, higher
 from winze.lab.claims.quantities import Whole, last
 from winze.lab.study import learn, prepare, read, store_curve
 from winze.shape import DecayedIdentity
@@ -31,6 +30,7 @@ probe, rank = last("probe"), last("effective_rank")
 linear = Whole("linear_imagenet100").named("linear probe, ImageNet-100 protocol")
 mean_probe, mean_rank = last(f"probe {MEAN}"), last(f"effective_rank {MEAN}")
 DECAYED, PLAIN = {"alpha": 0.6}, {"alpha": 1.0}
+claim, question = partial(Claim, each="data"), partial(Question, each="data")
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,6 @@ mnist = digits | {
     "data": Data("mnist", limit=4000),
     "training.batch": 128,
     "training.length": Epochs(16),
-    "training.evaluate": Epochs(8),
     "training.checkpoint": Epochs(8),
     "watching.every": Epochs(2),
     "watching.probe_samples": 2000,
@@ -163,12 +162,7 @@ def other_probes(each: str) -> tuple[Question, ...]:
     )
 
 
-def work(config: Masked, bench: Bench) -> None:
-    """Train one masked autoencoder and read its encoder."""
-    trained(config, bench)
-
-
 def about(where: str, **own: Any) -> dict[str, Any]:
     """What every masked-autoencoder recipe says of itself; `where` in the paper, and `own` in place of the rest."""
-    shared = {"study": study, "work": work, "departures": DEPARTURES, "measures": MEASURES, "learned": (probe, 0.2)}
+    shared = {"study": study, "work": trained, "departures": DEPARTURES, "measures": MEASURES, "learned": (probe, 0.2)}
     return {"system": "S2", "paper": f"{PAPER}, {where}", "url": URL} | shared | own

@@ -1,9 +1,7 @@
 """Figures of masked autoencoders: class tokens in the plane, patch tokens in colour, reconstructions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,20 +14,17 @@ from winze.observe.passes.embedding import embed_places
 from winze.readings import Array
 from winze.recipes.decayed._mae import Masked, trained
 from winze.report import style
-from winze.report.experiment import Drawing, UnreadError
+from winze.report.experiment import Drawing, PointRuns, UnreadError
 from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train.protocols import features_of
-
-if TYPE_CHECKING:
-    import matplotlib.figure
-
-    from winze.report.experiment.drawing import PointRuns
 
 POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, images with reconstructions
 
 
 def work(config: Masked, bench: Bench) -> None:
     """Train one masked autoencoder, and store what the figures show of its first test images."""
+    from sklearn.metrics import silhouette_score
+
     prepared = trained(config, bench)
     if not bench.writes:
         return
@@ -38,19 +33,13 @@ def work(config: Masked, bench: Bench) -> None:
     few = labels < 10
     tokens = features_of(net.encoder, images[few][:POINTS], preprocess=prepared.preprocess).cpu()
     kept = labels[few][:POINTS]
-    bench.readings.add("silhouette", _silhouette(tokens, kept), data=config.data.name, split="test", n=len(tokens))
+    apart = float(silhouette_score(tokens.numpy(), kept.numpy()))  # how far classes lie apart, from -1 to 1
+    bench.readings.add("silhouette", apart, data=config.data.name, split="test", n=len(tokens))
     arrays = bench.readings.arrays
     arrays["plane"], arrays["plane_labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
     arrays["map_images"] = images[:MAPS].numpy()
-    arrays["maps"] = _maps(net, _inputs(prepared, images[:MAPS]))
+    arrays["maps"] = _maps(net, prepared.fed(images[:MAPS]))
     arrays["reconstructions"] = _reconstructed(net, prepared, images[:SHOWN], bench.seed)
-
-
-def _silhouette(tokens: Tensor, labels: Tensor) -> float:
-    """How far classes lie apart: the mean silhouette of all samples, from -1 to 1."""
-    from sklearn.metrics import silhouette_score
-
-    return float(silhouette_score(tokens.numpy(), labels.numpy()))
 
 
 @torch.no_grad()
@@ -65,7 +54,7 @@ def _maps(net: Any, inputs: Tensor) -> Array:
 @torch.no_grad()
 def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> Array:
     """Images, what is visible of them, and hidden patches as predicted, as bytes [image, 3, channel, height, width]."""
-    inputs = _inputs(prepared, images)
+    inputs = prepared.fed(images)
     with torch.random.fork_rng(devices=[inputs.device] if inputs.is_cuda else []):
         torch.manual_seed(seed)
         predicted, mask = net(inputs)
@@ -80,13 +69,7 @@ def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> A
     return (255 * torch.stack(shown, 1).clamp(0, 1)).round().byte().cpu().numpy()
 
 
-def _inputs(prepared: Prepared, images: Tensor) -> Tensor:
-    device = next(prepared.net.parameters()).device
-    assert prepared.preprocess is not None
-    return prepared.preprocess(images.to(device))
-
-
-def _draw_plane(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+def _draw_plane(runs: PointRuns, theme: str = "light") -> Any:
     with style.use(theme) as colours:
         found = {str(point): one[0].arrays for point, one in runs.items() if one and "plane" in one[0].arrays}
         if not found:
@@ -107,17 +90,17 @@ def _beside_maps(arrays: Mapping[str, Array]) -> Array:
     """Images, and below each its patches in colour."""
     images, colours = arrays["map_images"][:8], arrays["maps"][:8].transpose(0, 3, 1, 2)
     scale = images.shape[2] // colours.shape[2]
-    return tiled(np.stack([_coloured(images), colours.repeat(scale, 2).repeat(scale, 3)]))
-
-
-def _beside_reconstructions(arrays: Mapping[str, Array]) -> Array:
-    return tiled(arrays["reconstructions"].swapaxes(0, 1))
-
-
-def _coloured(images: Array) -> Array:
-    return images.repeat(3, 1) if images.shape[1] == 1 else images
+    return tiled(
+        np.stack(
+            [np.broadcast_to(images, (len(images), 3, *images.shape[2:])), colours.repeat(scale, 2).repeat(scale, 3)]
+        )
+    )
 
 
 plane = Drawing("Class tokens of ten classes (t-SNE)", _draw_plane)
 maps = image_sheets("Images and their patch tokens in colour", "maps", _beside_maps)
-reconstructions = image_sheets("Images, visible patches, reconstructions", "reconstructions", _beside_reconstructions)
+reconstructions = image_sheets(
+    "Images, visible patches, reconstructions",
+    "reconstructions",
+    lambda all: tiled(all["reconstructions"].swapaxes(0, 1)),
+)

@@ -8,11 +8,9 @@ Linear-probe accuracy of the class token against alpha_min, the weight of the la
 trains for 800 epochs; below about 100 decayed encoders are behind, since their deep blocks start almost without input.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from winze.lab import Axis, Claim, Question, Recipe, higher, lower, rises
+from winze.lab import Axis, Recipe, higher, lower, rises
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN, mean_probe, mean_rank, probe, rank
 from winze.report.experiment import over_depth, over_setting, over_training
@@ -30,32 +28,25 @@ recipe = Recipe(
         protocols=use.study.protocols,
     ),
     claims=(
-        Claim(
+        use.claim(
             "alpha_min = 0.6 raises linear-probe accuracy over plain shortcuts",
             "table 2, 76.5 to 83.6",
             higher(probe, DECAYED, than=PLAIN),
-            each="data",
             paper="+7.1 points",
             headline=True,
         ),
-        Claim(
-            "a smaller alpha_min lowers the effective rank of the class token",
-            "fig. 5a",
-            rises(rank, over="alpha"),
-            each="data",
+        use.claim(
+            "a smaller alpha_min lowers the effective rank of the class token", "fig. 5a", rises(rank, over="alpha")
         ),
     ),
     questions=(
         *use.other_probes("data"),
-        Question(
-            "does alpha_min = 0.6 lower the effective rank of the mean token?",
-            lower(mean_rank, DECAYED, than=PLAIN),
-            each="data",
+        use.question(
+            "does alpha_min = 0.6 lower the effective rank of the mean token?", lower(mean_rank, DECAYED, than=PLAIN)
         ),
-        Question(
+        use.question(
             "does alpha_min = 0.7 raise linear-probe accuracy?",
             higher(probe, {"alpha": 0.7}, than=PLAIN),
-            each="data",
             scales=("gpu", "paper"),
         ),
     ),

@@ -7,12 +7,9 @@ t-SNE of class tokens, maps of the last block's patch tokens in the colours of t
 side by side. The loss is the squared error of plain pixels, as in the paper's reconstructions.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from winze.lab import Axis, Claim, Question, Recipe, higher, lower
-from winze.lab.claims.quantities import LastLook, Whole
+from winze.lab import Axis, LastLook, Recipe, Whole, higher, lower
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN
 from winze.recipes.decayed._maps import maps, plane, reconstructions, work
@@ -30,19 +27,17 @@ recipe = Recipe(
     axes={"data": use.DATA, "alpha": Axis("network.rule.alpha_min", (1.0, 0.6))},
     scales=use.scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}, protocols=()),
     claims=(
-        Claim(
+        use.claim(
             "classes lie further apart in the class tokens of a decayed encoder",
             "fig. 3: clusters of the baseline merge",
             higher("silhouette", DECAYED, than=PLAIN),
-            each="data",
             departure="clusters are judged by the mean silhouette of the features, not of their t-SNE",
         ),
     ),
     questions=(
-        Question(
+        use.question(
             "do decayed shortcuts lower the error of reconstructions?",
             lower(LastLook("reconstruction"), DECAYED, than=PLAIN),
-            each="data",
         ),
     ),
     quantities={"silhouette": Whole("silhouette")},

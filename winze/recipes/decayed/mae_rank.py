@@ -7,14 +7,11 @@ The effective rank and the probe accuracy of the last block, of the class token 
 Pearson's r of the two over alpha_min at every reading.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
-from winze.lab import Axis, Claim, Question, Recipe, rises
+from winze.lab import Axis, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
-from winze.readings import Array
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._correlation import CorrelatesNegatively, over_training_r
 from winze.report.experiment import over_training
@@ -25,12 +22,7 @@ often = replace(use.study, watching=replace(use.study.watching, every=Epochs(10)
 RANK, PROBE = "rank_while_training", "probe_while_training"
 MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
-
-
-def early(values: Array) -> float:
-    """The mean over the first third of all readings."""
-    return float(values[: max(1, len(values) // 3)].mean())
-
+early = OverLooks(RANK, lambda ranks: float(ranks[: max(1, len(ranks) // 3)].mean()))
 
 recipe = Recipe(
     "decayed/mae_rank",
@@ -41,32 +33,28 @@ recipe = Recipe(
         {"data": ("digits",), "alpha": (1.0, 0.8, 0.6)}, {"data": ("cifar10",)}, **{"watching.every": Epochs(2)}
     ),
     claims=(
-        Claim(
+        use.claim(
             "early in training a smaller alpha_min lowers the effective rank of the class token",
             "fig. 5a",
-            rises(OverLooks(RANK, early).named("rank in the first third of training"), over="alpha"),
-            each="data",
+            rises(early.named("rank in the first third of training"), over="alpha"),
         ),
-        Claim(
+        use.claim(
             "effective rank and linear-probe accuracy correlate negatively over alpha_min",
             "fig. 5c",
             CorrelatesNegatively(RANK, PROBE, over="alpha"),
-            each="data",
         ),
     ),
     questions=(
         *(
-            Question(
+            use.question(
                 f"does a smaller alpha_min lower the rank of the {token} token at the end?",
                 rises(LastLook(measure), over="alpha"),
-                each="data",
             )
             for token, measure in {"class": RANK, "mean": MEAN_RANK}.items()
         ),
-        Question(
+        use.question(
             "do rank and probe accuracy of the mean token correlate negatively?",
             CorrelatesNegatively(MEAN_RANK, MEAN_PROBE, over="alpha"),
-            each="data",
         ),
     ),
     figures=(

@@ -7,8 +7,6 @@ Each rule stands at the attention and MLP branches of the encoder; "attention" a
 sub-layer with its own factor; "per block" gives both sub-layers of a block one factor.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import sqrt
 

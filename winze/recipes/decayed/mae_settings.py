@@ -7,8 +7,6 @@ A claim of table 2 (decayed/mae_alpha) that fails at this size may hold at anoth
 patch size, mask ratio or bound on the norm of features; each is a value of the axis `setting`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -7,11 +7,9 @@ With skips the decoder starts from positions alone and gets all content through 
 tokens, as in the original masked autoencoder.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from winze.lab import Axis, Claim, Question, Recipe, higher
+from winze.lab import Axis, Recipe, higher
 from winze.recipes.decayed import _mae as use
 from winze.report.experiment import over_depth, over_training
 
@@ -30,24 +28,22 @@ recipe = Recipe(
     },
     scales=use.scales({"data": ("digits",)}, {"data": ("cifar10", "tinyimagenet100")}),
     claims=(
-        Claim(
+        use.claim(
             "with alpha_min = 0.6, long skips raise linear-probe accuracy",
             "table 3a, 61.5 to 83.6",
             higher(use.probe, WITH, than=WITHOUT),
-            each="data",
             at={"alpha": 0.6},
             paper="+22.1 points",
             headline=True,
         ),
     ),
     questions=(
-        Question(
+        use.question(
             "do long skips raise the probe accuracy of a plain encoder?",
             higher(use.probe, WITH, than=WITHOUT),
-            each="data",
             at={"alpha": 1.0},
         ),
-        Question(
+        use.question(
             "do long skips raise the probe accuracy of the mean token?",
             higher(use.mean_probe, WITH, than=WITHOUT),
             each=("data", "alpha"),

@@ -7,8 +7,6 @@ The smaller the weight alpha_min of the last shortcut, the lower the effective r
 accuracy. The tunnel and OOD accuracy are read beside it, which the paper does not do.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,8 +1,8 @@
 """Where a network looks, by GradCAM (Selvaraju et al., 2017), computed by the package grad-cam."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextlib import ExitStack
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,11 +11,7 @@ from torch import Tensor, nn
 from winze.data import Squares, with_squares
 from winze.lab import Prepared
 from winze.readings import Array, Readings
-from winze.report import style
-from winze.report.experiment import PointRuns, UnreadError
-
-if TYPE_CHECKING:
-    import matplotlib.figure
+from winze.report.experiment.image_sheets import image_sheets, tiled
 
 SIDE = 4  # pixels that a feature map has at least, to say where the network looks
 
@@ -31,13 +27,10 @@ def store_saliency(readings: Readings, before: nn.Module, prepared: Prepared, sq
     """Add the maps of some test images with class-coded squares, and how much of each map lies on the square."""
     images, labels = (part[:count] for part in prepared.dataset.test)
     painted = with_squares(images, labels, square)
-    device = next(prepared.net.parameters()).device
-    assert prepared.preprocess is not None
-    x = prepared.preprocess(painted.to(device))
     inside = (painted != images).any(1).numpy()
     readings.arrays["gradcam/images"] = painted.numpy()
     for name, net in (("before", before), ("after", prepared.net)):
-        maps = saliency(net, x, labels)
+        maps = saliency(net, prepared.fed(painted), labels)
         readings.arrays[f"gradcam/{name}"] = maps
         share = [float(one[where].sum() / max(one.sum(), 1e-9)) for one, where in zip(maps, inside, strict=True)]
         readings.add(f"gradcam on the square {name}", float(np.mean(share)), n=count)
@@ -54,17 +47,11 @@ def saliency(net: nn.Module, x: Tensor, labels: Tensor) -> Array:
 
 def _layer(net: nn.Module, x: Tensor) -> nn.Module:
     seen: list[tuple[nn.Module, int]] = []
-    hooks = [
-        module.register_forward_hook(lambda own, _, out: seen.append((own, min(out.shape[2:]))))
-        for module in net.modules()
-        if isinstance(module, nn.Conv2d)
-    ]
-    try:
-        with torch.no_grad():
-            net(x)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, torch.no_grad():
+        for module in (one for one in net.modules() if isinstance(one, nn.Conv2d)):
+            hook = module.register_forward_hook(lambda own, _, out: seen.append((own, min(out.shape[2:]))))
+            hooks.enter_context(hook)
+        net(x)
     large = [module for module, side in seen if side >= min(SIDE, max(side for _, side in seen))]
     return large[-1]
 
@@ -78,21 +65,15 @@ def _package() -> tuple[Any, Any]:
     return GradCAM, ClassifierOutputTarget
 
 
-def draw_saliency(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
-    """Draw test images of the first run that has maps, and what the network looks at before and after task 1."""
-    found = next((one.arrays for seeds in runs.values() for one in seeds if "gradcam/after" in one.arrays), None)
-    if found is None:
-        raise UnreadError("no GradCAM was computed")
-    images, count = found["gradcam/images"], min(6, len(found["gradcam/images"]))
-    with style.use(theme):
-        drawing = style.figure(1.1 * count + 0.6, 3.6)
-        grid = drawing.subplots(3, count, squeeze=False)
-        for row, name in zip(grid, ("image", "before", "after"), strict=True):
-            for spot, axes in enumerate(row):
-                axes.imshow(images[spot].transpose(1, 2, 0).squeeze(), cmap="gray")
-                if name != "image":
-                    axes.imshow(found[f"gradcam/{name}"][spot], cmap="viridis", alpha=0.6, vmin=0, vmax=1)
-                axes.set_xticks([])
-                axes.set_yticks([])
-                axes.set_ylabel("" if spot else name)
-        return drawing
+def _sheet(arrays: Mapping[str, Array]) -> Array:
+    """Six images in a row, and below each what the network looks at."""
+    from matplotlib import colormaps
+
+    images = arrays["gradcam/images"][:6] / 255
+    maps = [colormaps["viridis"](arrays[f"gradcam/{name}"][:6])[..., :3] for name in ("before", "after")]
+    seen = [0.4 * images + 0.6 * one.transpose(0, 3, 1, 2) for one in maps]
+    return tiled(np.stack([np.broadcast_to(images, seen[0].shape), *seen]))
+
+
+below = "from above: image, before task 1, after task 1"
+sheets = image_sheets("GradCAM before and after task 1", "gradcam/after", _sheet, below=below)

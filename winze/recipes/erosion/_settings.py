@@ -1,28 +1,22 @@
 """Networks, trainings, scales, numbers and figures that the erosion recipes share."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 import numpy as np
 
 from winze.data import Flip, Noise, PadCrop
-from winze.lab import Data, Network, Reading, Scale
-from winze.lab.claims.quantities import Over, RunNumber, Whole
-from winze.readings import Array, facts
+from winze.lab import Axis, Claim, Data, Network, Question, Reading, RunNumber, Scale, Whole
+from winze.readings import Point, facts
 from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion, erode
 from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, over_training
 from winze.train import SGD, Epochs, Milestones, Training
 
-if TYPE_CHECKING:
-    import matplotlib.figure
-
 PAPER = "On consequences of finetuning on data with highly discriminative features; thesis, chapter 4"
-URL = "https://arxiv.org/abs/2310.19537"
 Settings = dict[str, Any]
 
 DIGITS = Training(
@@ -63,9 +57,15 @@ smoke["training"] = replace(smoke["training"], evaluate=Epochs(1), checkpoint=Ep
 gpu: Settings = {**GRID, "reading.probe": "ridge", "training": SHORT}
 # the networks' own trainings replace the scale's, so the short one is set again at each
 AT_GPU = tuple(({"network": name}, {"training": SHORT, **FAST}) for name in ("vgg19", "resnet18"))
-MLP = {"network": ("mlp4",)}
-LARGE = {"network": ("vgg19", "resnet18")}
-RANDOM_FIRST = {"first": ("random",)}
+AxisValues = dict[str, tuple[Any, ...]]
+MLP: AxisValues = {"network": ("mlp4",)}
+LARGE: AxisValues = {"network": ("vgg19", "resnet18")}
+TRAINED = {"smoke": MLP, "cpu": MLP, "gpu": LARGE, "paper": LARGE}
+FIRST: AxisValues = {"first": ("random",)}
+RANDOM_FIRST = {"smoke": FIRST, "gpu": FIRST}
+AXES = {"network": Axis("", NETWORKS), "first": Axis("first", ("random", "none"))}
+EACH = tuple(AXES)
+claim, question = partial(Claim, each=EACH), partial(Question, each=EACH)
 ON_DIGITS = (
     "digits in three channels instead of CIFAR-10, squares of 2 x 2; MLP of 4 x 128 units, noise of 0.5 instead of "
     "crops, weight decay 0.005, 60 epochs per task"
@@ -76,26 +76,27 @@ SHORTER = (
     "15) instead of 0.1, weight decay 0.0005 instead of 0.0001"
 )
 GRIDDED = "ridge probes instead of Adam, on means over a 2 x 2 grid of each feature map"
-AxisValues = Mapping[str, tuple[Any, ...]]
 
 
 def scales(
     more: Settings | None = None,
-    *,
-    smoke_axes: AxisValues = MLP,
-    cpu_axes: AxisValues = MLP,
-    gpu_axes: AxisValues = LARGE,
+    axes: Mapping[str, AxisValues] = RANDOM_FIRST,
     seeds: int = 5,
     at: tuple[Any, ...] = (),
-    departures: tuple[str, ...] = (SHORTER,),
+    only: Callable[[Point], bool] | None = None,
 ) -> dict[str, Scale]:
-    """The four scales of an erosion recipe, with `more` settings at each; `at` comes after those of the networks."""
+    """The four scales of an erosion recipe: `more` settings at each, and values of `axes` besides the networks'.
+
+    `at` comes after the settings of the networks; `only` leaves out points of the scale gpu.
+    """
     own = more or {}
+    probed = () if UNREAD.items() <= own.items() else (GRIDDED,)
+    run = {scale: networks | axes.get(scale, {}) for scale, networks in TRAINED.items()}
     return {
-        "smoke": Scale({**smoke, **own}, smoke_axes, at=at, departures=(SMOKE,)),
-        "cpu": Scale({**digits, **own}, cpu_axes, seeds=seeds, at=at, departures=(ON_DIGITS,)),
-        "gpu": Scale({**gpu, **own}, gpu_axes, seeds=3, at=(*AT_GPU, *at), departures=departures),
-        "paper": Scale(own, LARGE, seeds=3, at=at),
+        "smoke": Scale({**smoke, **own}, run["smoke"], at=at, departures=(SMOKE,)),
+        "cpu": Scale({**digits, **own}, run["cpu"], seeds, at=at, departures=(ON_DIGITS,)),
+        "gpu": Scale({**gpu, **own}, run["gpu"], 3, only, (*AT_GPU, *at), (SHORTER, *probed)),
+        "paper": Scale(own, run["paper"], seeds=3, at=at),
     }
 
 
@@ -123,32 +124,19 @@ mean_in = {k: Whole(f"mean accuracy in task {k}").named(f"mean accuracy during t
 COURSE: tuple[str, ...] = (CLEAN, RANDOM, CODED, "* after task *", "mean accuracy in task *", "task * begins")
 COURSE += ("epoch_steps", "original early in task 1", "loss", "accuracy", "gradcam*")
 DEPTH = ("probe*", "numerical_rank*", "accuracy*", "cka_to_before", "cka_before_after")
-ABOUT: Any = {"system": "S7", "paper": PAPER, "url": URL, "study": study, "work": erode, "departures": DEPARTURES}
-ABOUT |= {"measures": COURSE, "learned": (after(0), 0.2)}
-"""what all erosion recipes say of themselves"""
+ABOUT: Any = {"system": "S7", "paper": PAPER, "url": "https://arxiv.org/abs/2310.19537", "departures": DEPARTURES}
+ABOUT |= {"study": study, "work": erode, "measures": COURSE, "learned": (after(0), 0.2)}
+OVER_DEPTH: Any = ABOUT | {"measures": (*COURSE, *DEPTH)}
+"""what all erosion recipes say of themselves, and those that read layers"""
+left = {"original": after(1), "class-coded squares": after(1, CODED)}
 
 
-def late(curve: Array) -> float:
-    """The mean over the deeper half of the places."""
-    return float(np.nanmean(curve[len(curve) // 2 :]))
-
-
-def first_quarter_over_rest(curve: Array) -> float:
-    """How much higher a curve is in the first quarter of the places than in the rest."""
-    cut = max(1, len(curve) // 4)
-    return float(np.nanmean(curve[:cut]) - np.nanmean(curve[cut:]))
-
-
-deep_cka = Over("cka_to_before", late).named("CKA of the deeper half before and after")
-early_cka = Over("cka_to_before", first_quarter_over_rest).named("CKA of the first quarter above the rest")
-
-
-def curves(by: Mapping[str, str] | None = None, **how: Any) -> Drawing:
+def curves(panel: str | tuple[str, ...]) -> Drawing:
     """Accuracy on the test sets over epochs; task 1 is shaded."""
-    lines = by or {"clean": CLEAN, "random squares": RANDOM, "class-coded squares": CODED}
-    drawing = over_training(lines, up="test accuracy", **how)
+    lines = {"clean": CLEAN, "random squares": RANDOM, "class-coded squares": CODED}
+    drawing = over_training(lines, up="test accuracy", panel=panel)
 
-    def draw(runs: PointRuns, theme: str = "light") -> matplotlib.figure.Figure:
+    def draw(runs: PointRuns, theme: str = "light") -> Any:
         made = drawing.draw(runs, theme)
         seeds = next(seeds for seeds in runs.values() if seeds)
         ends = [facts.whole(seeds[0], f"task {k} begins") for k in (1, 2)]

@@ -1,8 +1,5 @@
 """What a run of the erosion recipes does: plain images, images whose square tells the class, plain ones again."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -22,8 +19,6 @@ from winze.train import Constant, Epochs, History, Training, evaluate
 
 ORIGINAL, CLEAN, RANDOM, CODED = "original", "clean", "random", "correlated"
 Pair = tuple[Tensor, Tensor]
-
-
 SQUARE = Squares(3)
 
 
@@ -61,16 +56,23 @@ def erode(study: Erosion, bench: Bench) -> None:
     plain = study.training
     if study.first == "random":
         plain = replace(plain, augment=(*plain.augment, random))
-    histories: list[History | None] = [None]
-    if not study.weights:
-        shared: Any = {"squares": [study.first, random, study.rgb]}
-        histories = [learn(prepared, bench, "plain", training=plain, tests=tests, shared=shared)]
+    histories: list[History | None] = []
+    accuracies: list[dict[str, float]] = []
+
+    def phase(name: str, training: Training, shared: Any = None) -> None:
+        """Train, unless stored weights stand in for it, and evaluate on all test sets."""
+        stored = study.weights and not histories
+        histories.append(
+            None if stored else learn(prepared, bench, name, training=training, tests=tests, shared=shared)
+        )
+        tested = {name: Batches(*one, 1000, prepared.preprocess, bench.device) for name, one in tests.items()}
+        accuracies.append({name: evaluate(prepared.net.to(bench.device), one) for name, one in tested.items()})
+
+    phase("plain", plain, {"squares": [study.first, random, study.rgb]})
     before = deepcopy(prepared.net)
-    accuracies = [_accuracies(before, tests, prepared.preprocess, bench)]
     if study.reading.measures:
         read(prepared, bench, tag="before")
-    histories.append(learn(prepared, bench, "squares", training=eroding(study, square), tests=tests))
-    accuracies.append(_accuracies(prepared.net, tests, prepared.preprocess, bench))
+    phase("squares", eroding(study, square))
     if bench.writes:
         if study.reading.measures:
             read(prepared, bench)
@@ -78,8 +80,7 @@ def erode(study: Erosion, bench: Bench) -> None:
         if study.gradcam:
             store_saliency(bench.readings, before, prepared, square, study.gradcam)
     if study.again:
-        histories.append(learn(prepared, bench, "again", training=plain, tests=tests))
-        accuracies.append(_accuracies(prepared.net, tests, prepared.preprocess, bench))
+        phase("again", plain)
     if bench.writes:
         bench.readings.declare(network=study.network.name, data=study.data.name)
         own = RANDOM if study.first == "random" else CLEAN
@@ -127,11 +128,7 @@ def test_sets(test: Pair, square: Squares) -> dict[str, Pair]:
 
 
 def store_course(
-    readings: Readings,
-    histories: list[History | None],
-    accuracies: list[dict[str, float]],
-    own: str,
-    per_epoch: int,
+    readings: Readings, histories: list[History | None], accuracies: list[dict[str, float]], own: str, per_epoch: int
 ) -> None:
     """Add the accuracies at every evaluation, after each task, and their mean over each task.
 
@@ -155,13 +152,6 @@ def store_course(
         done += 0 if history is None else history.steps
         if number < len(histories) - 1:
             readings.add(f"task {number + 1} begins", done / per_epoch)
-
-
-def _accuracies(
-    net: nn.Module, tests: Mapping[str, Pair], preprocess: Preprocess | None, bench: Bench
-) -> dict[str, float]:
-    net.to(bench.device)
-    return {name: evaluate(net, Batches(*one, 1000, preprocess, bench.device)) for name, one in tests.items()}
 
 
 def _store_cka(prepared: Prepared, before: nn.Module, bench: Bench) -> None:

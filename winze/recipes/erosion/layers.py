@@ -6,14 +6,11 @@
 Probes and numerical ranks are read on the original images.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import at_least, at_most, several
+from winze.lab import Recipe, at_least, at_most, several
 from winze.lab.claims.quantities import At, RunNumber, hidden
 from winze.readings import Readings
 from winze.readings.over_seeds import layer_numbers
@@ -23,7 +20,6 @@ from winze.recipes.erosion._work import CLEAN
 from winze.report.experiment import over_depth
 
 BEFORE, AFTER = "numerical_rank before", "numerical_rank"
-each = ("network", "first")
 
 
 @dataclass(frozen=True)
@@ -51,39 +47,33 @@ lost = (hidden("probe before") - hidden("probe")).named("probe accuracy lost at 
 
 recipe = Recipe(
     "erosion/layers",
-    **use.ABOUT | {"measures": (*use.COURSE, *use.DEPTH)},
+    **use.OVER_DEPTH,
     shows="the task with squares lowers probes and ranks at every layer",
-    axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
-    scales=use.scales(
-        smoke_axes=use.MLP | use.RANDOM_FIRST,
-        gpu_axes=use.LARGE | use.RANDOM_FIRST,
-        departures=(use.SHORTER, use.GRIDDED),
-    ),
+    axes=use.AXES,
+    scales=use.scales(),
     claims=(
-        Claim(
+        use.claim(
             "after task 1 a probe at the second layer is as accurate as the whole network on original images",
             "fig. 4.2.2",
             at_least(second, 0.0),
-            each=each,
             paper="matches",
         ),
-        Claim(
+        use.claim(
             "task 1 lowers the rank far at every layer: at nine tenths of the layers or more, to half on average",
             "fig. 4.2.2",
             several("number", {"layers": at_least(fallen, 0.9), "rank": at_most(remaining, 0.5)}),
-            each=each,
             paper="far lower at each layer",
             departure="the two margins are ours; the thesis shows curves",
             headline=True,
         ),
     ),
-    questions=(
-        Question("does the probe at the last hidden layer lose 10 points or more?", at_least(lost, 0.1), each=each),
-    ),
+    questions=(use.question("does the probe at the last hidden layer lose 10 points or more?", at_least(lost, 0.1)),),
     figures=(
-        over_depth({"before": "probe before", "after": "probe"}, panel=each, up="probe accuracy on original images"),
         over_depth(
-            {"before": BEFORE, "after": AFTER}, panel=each, up="numerical rank on original images", shared=False
+            {"before": "probe before", "after": "probe"}, panel=use.EACH, up="probe accuracy on original images"
+        ),
+        over_depth(
+            {"before": BEFORE, "after": AFTER}, panel=use.EACH, up="numerical rank on original images", shared=False
         ),
     ),
 )

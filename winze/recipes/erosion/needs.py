@@ -7,10 +7,9 @@ Task 1 is trained without weight decay, without augmentation, at the learning ra
 all three. All points of a seed share the network after task 0.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from winze.lab import Axis, Question, Recipe
-from winze.lab.claims import at_least, at_most, lower, several
+from winze.lab import Axis, Question, Recipe, at_least, at_most, lower, several
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
 from winze.recipes.erosion._work import CODED
@@ -22,40 +21,32 @@ WITHOUT = {
     "no restart": {"restart": False},
     "none of them": {"decay": False, "augmented": False, "restart": False},
 }
-FULL = {"task_1": "as task 0"}
+FULL, NONE = {"task_1": "as task 0"}, {"task_1": "none of them"}
+question = partial(Question, each="network")
 
 recipe = Recipe(
     "erosion/needs",
     **use.ABOUT,
     shows="which of weight decay, augmentation and a restarted learning rate erode features",
-    axes={"network": Axis("", use.NETWORKS), "task_1": Axis("", {"as task 0": {}, **WITHOUT})},
-    scales=use.scales(use.UNREAD, gpu_axes={"network": ("vgg19",)}),
+    axes={"network": use.AXES["network"], "task_1": Axis("", {"as task 0": {}, **WITHOUT})},
+    scales=use.scales(use.UNREAD, {"gpu": {"network": ("vgg19",)}}),
     questions=(
-        Question(
+        question(
             "does erosion need it: without it the original accuracy falls by at least 10 points less?",
             several("without", {name: lower(use.fall(), {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
-            each="network",
         ),
-        Question(
-            "is there erosion without all three (a fall of 5 points or more)?",
-            at_least(use.fall(), 0.05, at={"task_1": "none of them"}),
-            each="network",
+        question(
+            "is there erosion without all three (a fall of 5 points or more)?", at_least(use.fall(), 0.05, at=NONE)
         ),
-        Question(
+        question(
             "control: is the square learned in every case (class-coded accuracy of 99.5 % or more)?",
             several("training", {str(name): at_least(after(1, CODED), 0.995, at={"task_1": name}) for name in WITHOUT}),
-            each="network",
             post_hoc="raised from 95 % after the readings on digits: the network reaches 98 % without the square",
         ),
-        Question(
+        question(
             "does the network keep its original accuracy within 2 points without all three?",
-            at_most(use.fall(), 0.02, at={"task_1": "none of them"}),
-            each="network",
+            at_most(use.fall(), 0.02, at=NONE),
         ),
     ),
-    figures=(
-        over_setting(
-            {"original": after(1), "class-coded squares": after(1, CODED)}, x="task_1", panel="network", up="accuracy"
-        ),
-    ),
+    figures=(over_setting(use.left, x="task_1", panel="network", up="accuracy"),),
 )

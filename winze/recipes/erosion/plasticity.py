@@ -7,45 +7,35 @@ Task 2 is task 0 again, of the same length: its learning curve is compared with 
 scratch.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import at_least, at_most
+from winze.lab import Recipe, at_least, at_most
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after, mean_in
 from winze.report.experiment import over_setting
 
 slower = (mean_in[2] - mean_in[0]).named("mean accuracy during task 2 minus that during task 0")
 lower = (after(2) - after(0)).named("accuracy after task 2 minus that after task 0")
-each = ("network", "first")
-again = {"again": True, **use.UNREAD}
+claim = partial(use.claim, source="fig. 4.2.3")
 
 recipe = Recipe(
     "erosion/plasticity",
     **use.ABOUT,
     shows="a network whose features have eroded learns its first task again more slowly than from scratch",
-    axes={"network": Axis("", use.NETWORKS), "first": Axis("first", ("random", "none"))},
-    scales=use.scales(again, smoke_axes=use.MLP | use.RANDOM_FIRST),
+    axes=use.AXES,
+    scales=use.scales({"again": True, **use.UNREAD}, {"smoke": use.FIRST}),
     claims=(
-        Claim(
+        claim(
             "relearning is slower than learning from scratch: the mean accuracy during task 2 is below that of task 0",
-            "fig. 4.2.3",
-            at_most(slower, 0.0),
-            each=each,
+            check=at_most(slower, 0.0),
             paper="climbs more slowly",
             headline=True,
         ),
-        Claim(
-            "the accuracy after task 2 is below that after task 0",
-            "fig. 4.2.3",
-            at_most(lower, 0.0),
-            each=each,
-            paper="ends lower",
-        ),
+        claim("the accuracy after task 2 is below that after task 0", check=at_most(lower, 0.0), paper="ends lower"),
     ),
-    questions=(Question("does task 2 end within 2 points of task 0 or above it?", at_least(lower, -0.02), each=each),),
+    questions=(use.question("does task 2 end within 2 points of task 0 or above it?", at_least(lower, -0.02)),),
     figures=(
-        use.curves(panel=each),
+        use.curves(use.EACH),
         over_setting({"task 0": mean_in[0], "task 2": mean_in[2]}, x="first", panel="network", up="mean accuracy"),
     ),
 )

@@ -7,17 +7,15 @@ In task 1 a share q of the training images carry the class-coded square, the oth
 share the network after task 0.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import higher, rises
+from winze.lab import Axis, Recipe, higher, rises
 from winze.lab.claims.claim import Contrast
 from winze.lab.claims.verdict import Region
 from winze.recipes.erosion import _settings as use
-from winze.recipes.erosion._settings import after
-from winze.recipes.erosion._work import CODED
 from winze.report.experiment import over_setting
 
+claim = partial(use.claim, source="fig. 4.3.1")
 forgetting = use.fall()
 bend = Contrast(
     forgetting,
@@ -32,54 +30,32 @@ recipe = Recipe(
     "erosion/ratio",
     **use.ABOUT,
     shows="forgetting grows with the share of images that carry a class-coded square",
-    axes={
-        "network": Axis("", use.NETWORKS),
-        "first": Axis("first", ("random", "none")),
-        "ratio": Axis("square.ratio", (0.0, 0.25, 0.5, 0.75, 0.9, 1.0), default=1.0),
-    },
+    axes={**use.AXES, "ratio": Axis("square.ratio", (0.0, 0.25, 0.5, 0.75, 0.9, 1.0), default=1.0)},
     scales=use.scales(
-        use.UNREAD,
-        smoke_axes=use.MLP | use.RANDOM_FIRST,
-        gpu_axes={"network": ("vgg19",)} | use.RANDOM_FIRST,
-        seeds=3,
-        at=(rest,),
+        use.UNREAD, {"smoke": use.FIRST, "gpu": {"network": ("vgg19",), **use.FIRST}}, seeds=3, at=(rest,)
     ),
     claims=(
-        Claim(
+        claim(
             "forgetting grows with the share of images that carry the square",
-            "fig. 4.3.1",
-            rises(forgetting, over="ratio"),
-            each=("network", "first"),
+            check=rises(forgetting, over="ratio"),
             headline=True,
         ),
-        Claim(
+        claim(
             "forgetting grows faster than linearly: more from q = 0.5 to 1 than from 0 to 0.5",
-            "fig. 4.3.1",
-            bend,
-            each=("network", "first"),
+            check=bend,
             paper="non-linear",
         ),
-        Claim(
+        claim(
             "forgetting is present where half of the images carry the square (1 point more than with none)",
-            "fig. 4.3.1",
-            higher(forgetting, {"ratio": 0.5}, than={"ratio": 0.0}, by=0.01),
-            each=("network", "first"),
+            check=higher(forgetting, {"ratio": 0.5}, than={"ratio": 0.0}, by=0.01),
             paper="present at modest q",
         ),
     ),
     questions=(
-        Question(
+        use.question(
             "is forgetting 10 points higher at q = 1 than at q = 0.9?",
             higher(forgetting, {"ratio": 1.0}, than={"ratio": 0.9}, by=0.1),
-            each=("network", "first"),
         ),
     ),
-    figures=(
-        over_setting(
-            {"original": after(1), "class-coded squares": after(1, CODED)},
-            x="ratio",
-            panel=("network", "first"),
-            up="accuracy",
-        ),
-    ),
+    figures=(over_setting(use.left, x="ratio", panel=use.EACH, up="accuracy"),),
 )

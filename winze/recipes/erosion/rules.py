@@ -8,14 +8,10 @@ two tasks of five classes with a head per task. Forgetting is the accuracy on ta
 end.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.data import Noise
-from winze.lab import Axis, Network, Question, Recipe, Scale
-from winze.lab.claims import alike, lower, several
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Network, Question, Recipe, Scale, Whole, alike, lower, several
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX
 from winze.recipes.erosion import _settings as use
 from winze.recipes.erosion._settings import after
@@ -79,7 +75,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        use.curves(panel="rule"),
+        use.curves("rule"),
         over_setting({"erosion": use.fall(), "forgetting": forgetting}, x="rule", up="accuracy lost"),
     ),
 )

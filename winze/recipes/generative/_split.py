@@ -1,28 +1,30 @@
 """What the four recipes share: networks on one trunk, trained on one pair of classes after the other, and readings."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
 from winze.data import Task, split_classes
-from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, learn, prepare
+from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
-from winze.recipes.generative._refit import Refit, accuracy, features_of, name_of, softmax_regression
+from winze.report.experiment import Drawing, over_setting, over_training
 from winze.train import Adam, Classify, Epochs, History, Training
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
-URL = "https://arxiv.org/abs/2109.01844"
+BATCH = 5000
+Labelled = tuple[Tensor, Tensor]
+"""preprocessed images and labels from 0"""
 TASKS = tuple(f"task {number}" for number in range(1, 6))
-CKA, RECONSTRUCTION = "cka of {}", "reconstruction of {}"
 D, AE, VAE = ({"model": name} for name in ("discriminative", "autoencoder", "vae"))
 
 
@@ -43,35 +45,29 @@ study = Split(
     Data("mnist", normalise="unit"),
     Training(Epochs(20), batch=128, optimizer=Adam(1e-3), objective=Reconstruct(), checkpoint=Epochs(10)),
 )
-axes = {
-    "data": Axis(
-        "",
-        {
-            "mnist": {},
-            "fashion_mnist": {"data.name": "fashion_mnist"},
-            "cifar10": {
-                "data.name": "cifar10",
-                "network.options": {"hidden": (512, 256, 128, 256, 512)},
-                "training.length": Epochs(50),
-            },
-            "digits": {
-                "data.name": "digits",
-                "network.options": {"hidden": (64, 32, 8, 32, 64)},
-                "training.length": Epochs(60),
-                "training.batch": 32,
-            },
-        },
-    ),
-    "model": Axis(
-        "",
-        {
-            "discriminative": {"network.name": "winze/discriminative", "training.objective": Classify()},
-            "autoencoder": {},
-            "vae": {"network.name": "winze/vae", "training.objective": Elbo()},
-        },
-    ),
+DATA = {
+    "mnist": {},
+    "fashion_mnist": {"data.name": "fashion_mnist"},
+    "cifar10": {
+        "data.name": "cifar10",
+        "network.options": {"hidden": (512, 256, 128, 256, 512)},
+        "training.length": Epochs(50),
+    },
+    "digits": {
+        "data.name": "digits",
+        "network.options": {"hidden": (64, 32, 8, 32, 64)},
+        "training.length": Epochs(60),
+        "training.batch": 32,
+    },
 }
+MODELS = {
+    "discriminative": {"network.name": "winze/discriminative", "training.objective": Classify()},
+    "autoencoder": {},
+    "vae": {"network.name": "winze/vae", "training.objective": Elbo()},
+}
+axes = {"data": Axis("", DATA), "model": Axis("", MODELS)}
 GENERATIVE = ("autoencoder", "vae")
+GREY = [(data, model) for data in ("mnist", "fashion_mnist") for model in GENERATIVE]
 ON_DIGITS = "digits of 8 x 8, hidden layers of 64, 32, 8, 32, 64"
 DEPARTURES = (
     "the thesis states no optimizer, batch and length: Adam 1e-3, batches of 128, 20 epochs per task (CIFAR-10: 50)",
@@ -102,6 +98,78 @@ def scales(**axes: tuple[str, ...]) -> dict[str, Scale]:
     }
 
 
+@torch.no_grad()
+def features_of(net: nn.Module, images: Tensor) -> Tensor:
+    """The features of all images, batch by batch."""
+    inner: Any = net
+    return torch.cat([inner.features(batch) for batch in images.split(BATCH)])
+
+
+def softmax_regression(
+    features: Tensor, labels: Tensor, classes: int, iterations: int, start: Tensor | None = None
+) -> Tensor:
+    """Weights [class, feature + 1], the last column a bias, by L-BFGS on all samples from zeros or from `start`."""
+    weights = torch.zeros(classes, features.shape[1] + 1).to(features) if start is None else start.clone()
+    weights.requires_grad_()
+    solver = torch.optim.LBFGS([weights], max_iter=iterations, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = F.cross_entropy(logits(weights, features), labels)
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)
+    return weights.detach()
+
+
+def logits(weights: Tensor, features: Tensor) -> Tensor:
+    """The answers of softmax regression."""
+    return features @ weights[:, :-1].T + weights[:, -1]
+
+
+def accuracy(weights: Tensor, features: Tensor, labels: Tensor) -> float:
+    """The share of samples that softmax regression labels right."""
+    return float((logits(weights, features).argmax(1) == labels).double().mean())
+
+
+class Refit:
+    """A follower that fits the classifier of the active `task` after every epoch, and evaluates all so far.
+
+    A classifier starts from that of the epoch before; those of earlier tasks stay as they are, so that any loss of
+    accuracy is due to features that have changed.
+    """
+
+    def __init__(self, train: Sequence[Labelled], tests: Sequence[Labelled], iterations: int) -> None:
+        self.train, self.tests, self.iterations, self.task = train, tests, iterations, 0
+        self.classifiers: dict[str, Tensor] = {}
+
+    def after_epoch(self, net: nn.Module, epoch: int) -> Mapping[str, float]:
+        images, labels = self.train[self.task]
+        own, known = name_of(self.task), int(labels.max()) + 1
+        start = self.classifiers.get(own)
+        self.classifiers[own] = softmax_regression(features_of(net, images), labels, known, self.iterations, start)
+        return {
+            f"accuracy of {name_of(task)}": accuracy(
+                self.classifiers[name_of(task)], features_of(net, self.tests[task][0]), self.tests[task][1]
+            )
+            for task in range(self.task + 1)
+        }
+
+    def state_dict(self) -> dict[str, Tensor]:
+        return dict(self.classifiers)
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        device = self.train[0][0].device
+        self.classifiers = {name: weights.to(device) for name, weights in state.items()}
+
+
+def name_of(task: int) -> str:
+    """How a task, counted from 0, is called."""
+    return f"task {task + 1}"
+
+
 @dataclass
 class Trained:
     """A network after each task: what it was trained on, and the metrics of each phase."""
@@ -123,13 +191,12 @@ def train_tasks(config: Split, bench: Bench, count: int | None = None) -> Iterat
     """
     prepared = prepare(config, bench)
     parts = split_classes(prepared.dataset, config.tasks)
-    net, device = prepared.net.to(bench.device), bench.device
-    images = prepared.preprocess
-    assert images is not None
-    pairs: list[list[Any]] = [
-        [(images(x.to(device)), y.to(device)) for x, y in (part.train, part.test)] for part in parts
-    ]
-    refit = Refit([train for train, _ in pairs], [test for _, test in pairs], config.iterations)
+    net = prepared.net.to(bench.device)
+    train, test = (
+        [(prepared.fed(images), labels.to(bench.device)) for images, labels in sets]
+        for sets in ([part.train for part in parts], [part.test for part in parts])
+    )
+    refit = Refit(train, test, config.iterations)
     trained = Trained(prepared, parts, refit)
     tests = {} if isinstance(net, Discriminative) else {name_of(part.number): part.test for part in parts}
     for part in parts[:count]:
@@ -173,11 +240,10 @@ def _store_accuracies(readings: Readings, trained: Trained) -> None:
         epochs += len(history.metrics)
         learned |= {name: value for name, value in last.items() if name not in learned}
     gone = [learned[name] - last[name] for name in learned]
-    earlier = list(last.values())[:-1]
     readings.add("average_accuracy", np.mean(list(last.values())))
     readings.add("learned_accuracy", np.mean(list(learned.values())))
     readings.add("forgetting", np.mean(gone[:-1]))
-    readings.add("earlier_accuracy", np.mean(earlier))
+    readings.add("earlier_accuracy", np.mean(list(last.values())[:-1]))
 
 
 def _store_cka(readings: Readings, similar: Array) -> None:
@@ -185,7 +251,7 @@ def _store_cka(readings: Readings, similar: Array) -> None:
     curves = [similar[task:, task] for task in range(count)]
     for task, curve in enumerate(curves):
         for after, value in enumerate(curve, task + 1):
-            readings.add(CKA.format(name_of(task)), value, step=after)
+            readings.add(f"cka of {name_of(task)}", value, step=after)
     readings.add("mean_cka", np.mean(np.concatenate([curve[1:] for curve in curves])))
     readings.add("first_task_cka", curves[0][-1])
     readings.add("first_switch_cka", np.mean([curve[1] for curve in curves[:-1]]))
@@ -222,7 +288,7 @@ def reconstruction(config: Split, bench: Bench) -> None:
         name = name_of(part.number)
         curves.append([row[f"{name}: reconstruction"] for row in rows])
         for epoch, value in enumerate(curves[-1], 1):
-            readings.add(RECONSTRUCTION.format(name), value, split="test", step=epoch)
+            readings.add(f"reconstruction of {name}", value, split="test", step=epoch)
     own, *others = (np.array(curve) for curve in curves)
     readings.add("own_error", own[-1])
     readings.add("unseen_error", np.mean([one[-1] for one in others]))
@@ -230,6 +296,20 @@ def reconstruction(config: Split, bench: Bench) -> None:
     readings.add("worst_ratio", max(float(one[-1] / one[0]) for one in others))
 
 
-def about(where: str, work: Callable[[Any, Bench], None]) -> dict[str, Any]:
-    """What every recipe says of itself; `where` in the thesis."""
-    return {"system": "S6", "paper": f"{PAPER}, {where}", "url": URL, "study": study, "axes": axes, "work": work}
+def about(
+    where: str, work: Callable[[Any, Bench], None], numbers: tuple[str, ...], *kept: str, **models: tuple[str, ...]
+) -> dict[str, Any]:
+    """What every recipe says of itself; `where` in the thesis, the `numbers` of a run, and what else is `kept`."""
+    told = {"system": "S6", "paper": f"{PAPER}, {where}", "url": "https://arxiv.org/abs/2109.01844"}
+    runs = {"study": study, "axes": axes, "scales": scales(**models), "work": work}
+    read = {"quantities": {name: Whole(name) for name in numbers}, "measures": (*numbers, *kept)}
+    return told | runs | read | {"departures": DEPARTURES, "learned": ("learned_accuracy", 0.6)}
+
+
+def by_task(measure: str, title: str, up: str, **how: Any) -> Drawing:
+    """A number of each task over training, one panel per network."""
+    lines = {name: f"{measure} of {name}" for name in TASKS}
+    return over_training(lines, panel=("data", "model"), title=title, up=up, **how)
+
+
+by_model = partial(over_setting, x="model", panel="data")

@@ -6,52 +6,43 @@
 Linear CKA between the features of a task's images right after that task and after each later one.
 """
 
-from __future__ import annotations
+from functools import partial
 
 from winze.lab import Claim, Question, Recipe, at_least, higher, lower
-from winze.lab.claims.quantities import Whole
 from winze.recipes.generative import _split as use
 from winze.recipes.generative._split import AE, VAE, D
-from winze.report.experiment import over_setting, over_training
 
+claim = partial(Claim, source="fig. 3.3.3", each="data")
 NUMBERS = ("mean_cka", "first_task_cka", "first_switch_cka", "largest_rise", "learned_accuracy")
 
 recipe = Recipe(
     "generative/drift",
-    **use.about("figure 3.3.3", use.sequence),
+    **use.about("figure 3.3.3", use.sequence, NUMBERS, "cka of *"),
     shows="features of autoencoders and VAEs drift less than those of classifiers",
-    scales=use.scales(),
     claims=(
-        Claim(
+        claim(
             "features of an autoencoder stay closer to their reference than those of a discriminative network",
-            "fig. 3.3.3",
-            higher("mean_cka", AE, than=D),
-            each="data",
+            check=higher("mean_cka", AE, than=D),
             headline=True,
         ),
-        Claim(
+        claim(
             "features of a VAE stay closer to their reference than those of a discriminative network",
-            "fig. 3.3.3",
-            higher("mean_cka", VAE, than=D),
-            each="data",
+            check=higher("mean_cka", VAE, than=D),
         ),
-        Claim(
+        claim(
             "features of a discriminative network change more at the next task than an autoencoder's",
-            "fig. 3.3.3",
-            lower("first_switch_cka", D, than=AE),
-            each="data",
+            check=lower("first_switch_cka", D, than=AE),
         ),
-        Claim(
+        claim(
             "similarity to the reference rises again more in a discriminative network than in an autoencoder",
-            "fig. 3.3.3, generative curves are monotone",
-            higher("largest_rise", D, than=AE),
-            each="data",
+            source="fig. 3.3.3, generative curves are monotone",
+            check=higher("largest_rise", D, than=AE),
         ),
-        Claim(
+        claim(
             "features of a VAE hardly change on CIFAR-10 (CKA of 0.9 or more)",
-            "fig. 3.3.3",
-            at_least("mean_cka", 0.9),
+            check=at_least("mean_cka", 0.9),
             at={"data": "cifar10", **VAE},
+            each=(),
         ),
     ),
     questions=(
@@ -61,18 +52,8 @@ recipe = Recipe(
             each="data",
         ),
     ),
-    quantities={name: Whole(name) for name in NUMBERS},
     figures=(
-        over_training(
-            {name: f"cka of {name}" for name in use.TASKS},
-            panel=("data", "model"),
-            across="tasks learned",
-            up="CKA",
-            title="CKA to the features right after the task",
-        ),
-        over_setting("mean_cka", x="model", panel="data"),
+        use.by_task("cka", "CKA to the features right after the task", "CKA", across="tasks learned"),
+        use.by_model("mean_cka"),
     ),
-    departures=use.DEPARTURES,
-    measures=(*NUMBERS, "cka of *"),
-    learned=("learned_accuracy", 0.6),
 )

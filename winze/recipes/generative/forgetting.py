@@ -7,55 +7,46 @@ A discriminative network, an autoencoder and a VAE with the same trunk learn fiv
 classifier of a task is fitted on its features while the task is learned, then frozen.
 """
 
-from __future__ import annotations
+from functools import partial
 
 from winze.lab import Claim, Question, Recipe, at_least, at_most, higher, lower
-from winze.lab.claims.quantities import Whole
 from winze.recipes.generative import _split as use
 from winze.recipes.generative._split import AE, VAE, D
-from winze.report.experiment import over_setting, over_training
 
+claim = partial(Claim, source="fig. 3.3.2")
 NUMBERS = ("average_accuracy", "learned_accuracy", "forgetting", "earlier_accuracy")
-ABOVE_90 = [(data, model) for data in ("mnist", "fashion_mnist") for model in ("autoencoder", "vae")]
 
 recipe = Recipe(
     "generative/forgetting",
-    **use.about("figure 3.3.2", use.sequence),
+    **use.about("figure 3.3.2", use.sequence, NUMBERS, "accuracy of *", "epoch_steps"),
     shows="features of autoencoders and VAEs forget less than those of classifiers",
-    scales=use.scales(),
     claims=(
-        Claim(
+        claim(
             "generative models keep more than 90 % average accuracy with nothing against forgetting",
-            "section 3.3.1",
-            at_least("average_accuracy", dict.fromkeys(ABOVE_90, 0.9)),
+            source="section 3.3.1",
+            check=at_least("average_accuracy", dict.fromkeys(use.GREY, 0.9)),
             each=("data", "model"),
             paper="above 90 %",
             headline=True,
         ),
-        Claim(
-            "an autoencoder forgets less than a discriminative network",
-            "fig. 3.3.2",
-            lower("forgetting", AE, than=D),
-            each="data",
+        *(
+            claim(
+                f"{name} forgets less than a discriminative network",
+                check=lower("forgetting", one, than=D),
+                each="data",
+            )
+            for name, one in {"an autoencoder": AE, "a VAE": VAE}.items()
         ),
-        Claim(
-            "a VAE forgets less than a discriminative network",
-            "fig. 3.3.2",
-            lower("forgetting", VAE, than=D),
-            each="data",
-        ),
-        Claim(
+        claim(
             "a discriminative network falls to near chance on earlier tasks (60 % or less)",
-            "fig. 3.3.2",
-            at_most("earlier_accuracy", 0.6),
+            check=at_most("earlier_accuracy", 0.6),
             at=D,
             each="data",
             paper="near 50 %",
         ),
-        Claim(
+        claim(
             "on CIFAR-10 a VAE forgets less than an autoencoder",
-            "fig. 3.3.2",
-            lower("forgetting", VAE, than=AE),
+            check=lower("forgetting", VAE, than=AE),
             at={"data": "cifar10"},
         ),
     ),
@@ -69,18 +60,9 @@ recipe = Recipe(
             "does a discriminative network learn each task better?", higher("learned_accuracy", D, than=AE), each="data"
         ),
     ),
-    quantities={name: Whole(name) for name in NUMBERS},
     figures=(
-        over_training(
-            {name: f"accuracy of {name}" for name in use.TASKS},
-            panel=("data", "model"),
-            up="accuracy of frozen classifiers",
-            title="Accuracy of frozen classifiers over training",
-        ),
-        over_setting("average_accuracy", x="model", panel="data"),
-        over_setting("forgetting", x="model", panel="data"),
+        use.by_task("accuracy", "Accuracy of frozen classifiers over training", "accuracy of frozen classifiers"),
+        use.by_model("average_accuracy"),
+        use.by_model("forgetting"),
     ),
-    departures=use.DEPARTURES,
-    measures=(*NUMBERS, "accuracy of *", "epoch_steps"),
-    learned=("learned_accuracy", 0.6),
 )

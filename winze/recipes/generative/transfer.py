@@ -7,47 +7,41 @@ The network learns task 1 alone. Softmax regression on its features then learns 
 ten classes at once.
 """
 
-from __future__ import annotations
-
 from winze.lab import Claim, Question, Recipe, higher, level
-from winze.lab.claims.quantities import Whole
 from winze.recipes.generative import _split as use
 from winze.recipes.generative._split import AE, VAE, D
-from winze.report.experiment import over_setting
 
 NUMBERS = ("two_way_accuracy", "ten_way_accuracy", "unseen_accuracy", "two_way_deviation")
-SETS, MODELS = ("mnist", "fashion_mnist", "cifar10"), ("discriminative", "autoencoder", "vae")
-TWO_WAY = ((0.768, 0.743, 0.692), (0.968, 0.921, 0.805), (0.889, 0.942, 0.789))
-TEN_WAY = ((0.314, 0.360, 0.233), (0.829, 0.746, 0.444), (0.586, 0.611, 0.374))
+SETS = ("mnist", "fashion_mnist", "cifar10")
+MODELS = {"discriminative": "a classifier", "autoencoder": "an autoencoder", "vae": "a VAE"}
+TWO_WAY = ((0.768, 0.743, 0.692), (0.968, 0.921, 0.805), (0.889, 0.942, 0.789))  # table 3.3.1
+TEN_WAY = ((0.314, 0.360, 0.233), (0.829, 0.746, 0.444), (0.586, 0.611, 0.374))  # table 3.3.2
 two_way, ten_way = (
     {(data, model): row[spot] for model, row in zip(MODELS, table, strict=True) for spot, data in enumerate(SETS)}
     for table in (TWO_WAY, TEN_WAY)
 )
 
 
-def gains(table: dict[tuple[str, str], float], model: str, over: str) -> dict[str, str]:
-    """The published differences in points, by data set."""
-    return {data: f"{100 * (table[data, model] - table[data, over]):+.1f} points" for data in SETS}
-
-
-def claim(model: str, over: str, table: str, said: str) -> Claim:
+def transfers(model: str, over: str, ten: bool) -> Claim:
     """A model's features serve better than another's, on every data set."""
-    numbers, published = ("two_way_accuracy", two_way) if table == "3.3.1" else ("ten_way_accuracy", ten_way)
-    check = higher(numbers, {"model": model}, than={"model": over})
-    return Claim(said, f"table {table}", check, each="data", paper=gains(published, model, over))
+    what, number, table = ("all ten classes", "ten_way", ten_way) if ten else ("two-way tasks", "two_way", two_way)
+    text = f"{what}: {MODELS[model]} of task 1 transfers better than {MODELS[over]}"
+    check = higher(f"{number}_accuracy", {"model": model}, than={"model": over})
+    gains = {data: f"{100 * (table[data, model] - table[data, over]):+.1f} points" for data in SETS}
+    return Claim(text, f"table 3.3.{1 + ten}", check, each="data", paper=gains)
 
 
 recipe = Recipe(
     "generative/transfer",
-    **use.about("tables 3.3.1 and 3.3.2", use.transfer),
+    **use.about("tables 3.3.1 and 3.3.2", use.transfer, NUMBERS, "two_way")
+    | {
+        "departures": (*use.DEPARTURES, "softmax regression with 200 iterations from zeros"),
+        "learned": ("two_way_accuracy", 0.55),
+    },
     shows="features of autoencoders and VAEs transfer better to unseen tasks than those of classifiers",
-    scales=use.scales(),
     claims=(
-        claim(*MODELS[1::-1], "3.3.1", "two-way tasks: an autoencoder of task 1 transfers better than a classifier"),
-        claim("vae", MODELS[0], "3.3.1", "two-way tasks: a VAE of task 1 transfers better than a classifier"),
-        claim(*MODELS[1::-1], "3.3.2", "all ten classes: an autoencoder of task 1 transfers better than a classifier"),
-        claim("vae", MODELS[0], "3.3.2", "all ten classes: a VAE of task 1 transfers better than a classifier"),
-        claim(*MODELS[1:], "3.3.2", "all ten classes: an autoencoder of task 1 transfers better than a VAE"),
+        *(transfers(model, "discriminative", ten) for ten in (False, True) for model in use.GENERATIVE),
+        transfers("autoencoder", "vae", ten=True),
     ),
     questions=(
         Question(
@@ -55,17 +49,15 @@ recipe = Recipe(
             level("ten_way_accuracy", ten_way, within=0.05),
             each=("data", "model"),
         ),
-        Question(
-            "do unseen tasks alone show the gain of an autoencoder?", higher("unseen_accuracy", AE, than=D), each="data"
+        *(
+            Question(
+                f"do unseen tasks alone show the gain of {name}?", higher("unseen_accuracy", one, than=D), each="data"
+            )
+            for name, one in {"an autoencoder": AE, "a VAE": VAE}.items()
         ),
-        Question("do unseen tasks alone show the gain of a VAE?", higher("unseen_accuracy", VAE, than=D), each="data"),
     ),
-    quantities={name: Whole(name) for name in NUMBERS},
-    figures=(
-        over_setting("two_way_accuracy", x="model", panel="data", paper={(m, d): v for (d, m), v in two_way.items()}),
-        over_setting("ten_way_accuracy", x="model", panel="data", paper={(m, d): v for (d, m), v in ten_way.items()}),
+    figures=tuple(
+        use.by_model(f"{number}_accuracy", paper={(model, data): one for (data, model), one in table.items()})
+        for number, table in {"two_way": two_way, "ten_way": ten_way}.items()
     ),
-    departures=(*use.DEPARTURES, "softmax regression with 200 iterations from zeros"),
-    measures=(*NUMBERS, "two_way"),
-    learned=("two_way_accuracy", 0.55),
 )

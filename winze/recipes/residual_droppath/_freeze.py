@@ -1,7 +1,5 @@
 """Parts of a network that do not move at all in stage 2, whatever the optimizer's momentum and weight decay."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -74,11 +72,10 @@ class PutBack:
         self._before = dict(state["before"])
 
 
-def train_frozen(study: Freezing, bench: Bench) -> None:
-    """Train one network and keep its accuracy over training."""
-    prepared = prepare(study, bench)
-    followers = []
-    if study.freeze != "gradient":
+def train(study: Study, bench: Bench) -> None:
+    """Train one network, with `Freezing` put back what stands still, and keep its accuracy over training."""
+    prepared, followers = prepare(study, bench), []
+    if isinstance(study, Freezing) and study.freeze != "gradient":
         followers = [PutBack(prepared.net.to(bench.device), study.freeze)]
     learn(prepared, bench, followers=followers)
     store_curve(prepared, bench)

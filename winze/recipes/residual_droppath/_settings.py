@@ -1,7 +1,5 @@
 """The training of the paper, and the rules that it compares."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.data import ColourJitter, Flip, RandomResizedCrop

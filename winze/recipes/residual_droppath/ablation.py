@@ -8,15 +8,13 @@ rate of 0.1 at the last block, a new batch for each stage, stages of one step. W
 steps.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from winze.lab import Axis, Bench, Claim, Data, Network, Question, Recipe, Scale, Study, learn, prepare, store_curve
+from winze.lab import Axis, Claim, Data, LastLook, Network, Question, Recipe, Scale, Study
 from winze.lab.claims import Contrast, falls, higher
-from winze.lab.claims.quantities import LastLook
 from winze.lab.claims.verdict import Region
 from winze.readings import Point
+from winze.recipes.residual_droppath._freeze import train
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_setting
 from winze.shape import DropPath, ResidualDropPath
@@ -26,17 +24,6 @@ REST: dict[str, Any] = {"network": "resnet", "rate": 0.1, "stage": 1, "batch": "
 OURS = ("output_sample", "weights_batch")
 FEW = {0.1: (500, 10), 0.01: (50, 130)}  # of 5000 per class: 39 and 3 steps per epoch instead of 390
 by_rows: dict[str, Any] = {"draw": "count", "compute": "rows"}  # LayerNorm leaves samples apart
-
-
-def work(study: Study, bench: Bench) -> None:
-    """Train one network and keep its accuracy over training."""
-    prepared = prepare(study, bench)
-    learn(prepared, bench)
-    store_curve(prepared, bench)
-    name, data = study.data.name, prepared.dataset
-    samples = {"train": len(data.train_labels), "test": len(data.test_labels)}
-    told = {"network": study.network.name, "data": name, "samples": {name: samples}, "notes": list(data.notes)}
-    bench.readings.declare(**told)
 
 
 def runs(point: Point) -> bool:
@@ -94,7 +81,7 @@ recipe = Recipe(
         "paper": Scale({"network.name": "resnet50d"}, seeds=5, only=runs,
                        at=changed((300, 5, 20, 20), FEW, depth=12, **large)),
     },
-    work=work,
+    work=train,
     quantities={"accuracy": accuracy, "top5": LastLook("top5")},
     claims=(
         Claim("the gain of ResidualDroppath over Standard grows with the number of images per class",

@@ -8,15 +8,12 @@ A kept branch without a gradient still moves, by momentum, weight decay and Batc
 too, so that dropped branches alone are trained. Other variations are axes of `residual_droppath/table1`.
 """
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
-from winze.lab import Axis, Data, Network, Question, Recipe, Scale
-from winze.lab.claims import higher
-from winze.lab.claims.quantities import LastLook
+from winze.lab import Axis, Data, LastLook, Network, Question, Recipe, Scale, higher
 from winze.readings import Point
-from winze.recipes.residual_droppath._freeze import Freezing, train_frozen
+from winze.recipes.residual_droppath._freeze import Freezing, train
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_setting, over_training
 
@@ -37,6 +34,7 @@ def above(baseline: str) -> Question:
     return Question(text, check, each=("algorithm", "freeze"), only=cells)
 
 
+scale = partial(Scale, seeds=3, only=runs)
 small: dict[str, Any] = {"network.name": "winze/resnet20x0.5", "data": Data("digits")}
 recipe = Recipe(
     "residual_droppath/freezing",
@@ -49,22 +47,17 @@ recipe = Recipe(
         "freeze": Axis("freeze", STILL),
     },
     scales={
-        "smoke": Scale(
+        "smoke": scale(
             {**small, **SMOKE, "network.name": "winze/resnet20x0.25"},
-            {"algorithm": ("standard", "droppath", "weights_batch")},
-            only=runs,
+            {"algorithm": (*BASELINES, "weights_batch")},
+            seeds=1,
             departures=(STAND_IN,),
         ),
-        "cpu": Scale(
-            {**small, **DIGITS},
-            seeds=3,
-            only=runs,
-            departures=(STAND_IN, "12 epochs in batches of 64, no augmentation"),
-        ),
-        "gpu": Scale(lasting(60, 5, 5, 15), seeds=3, only=runs, departures=("60 epochs instead of 300",)),
-        "paper": Scale(seeds=3, only=runs),
+        "cpu": scale({**small, **DIGITS}, departures=(STAND_IN, "12 epochs in batches of 64, no augmentation")),
+        "gpu": scale(lasting(60, 5, 5, 15), departures=("60 epochs instead of 300",)),
+        "paper": scale(),
     },
-    work=train_frozen,
+    work=train,
     quantities={"accuracy": LastLook("accuracy")},
     questions=(above("standard"), above("droppath")),
     figures=(

@@ -9,15 +9,12 @@ a grid of 50 x 50 points. What a layer's features are is left open, so two readi
 layer, and the branch f that the layer adds. A run trains an ensemble of ten networks; each counts as one seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale
-from winze.lab.claims import at_least, higher, several
+from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale, at_least, higher, several
 from winze.lab.claims.claim import Several
 from winze.lab.claims.quantities import OverLooks, RunNumber, Whole, last
 from winze.recipes.residual_droppath._settings import ABOUT, PAPER

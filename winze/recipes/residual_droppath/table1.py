@@ -9,12 +9,10 @@ batch: its method is four values of `algorithm`. `profile`, `repeat` and `juncti
 networks train on CIFAR-10 for 300 epochs in 24 minutes of an H200. Scans of the networks are our addition.
 """
 
-from __future__ import annotations
-
+from functools import partial
 from typing import Any
 
-from winze.lab import Axis, Bench, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, learn_and_read
-from winze.lab.claims import higher
+from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, higher, learn_and_read
 from winze.lab.claims.quantities import OOD, LastLook, last
 from winze.readings import Point
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
@@ -29,14 +27,10 @@ TABLE = {  # top-1 and top-5 in percent: Standard, Droppath, ResidualDroppath
     ("resnet50", "mnist"): ((99.26, 99.29, 99.32), (100.0, 99.99, 100.0)),
     ("resnet50", "imagenet"): ((75.52, 76.11, 75.79), (91.89, 92.49, 92.14)),
 }
+work = partial(learn_and_read, layers=False)  # blocks are counted, and all are hidden
 READINGS, CELLS = tuple(RULES)[2:], ("network", "data", "algorithm")  # readings of the paper's method
 PLAIN: dict[str, Any] = {"profile": "linear", "repeat": 1, "junctions": "all"}
 TOP1 = {(name, *cell): row[0][min(i, 2)] / 100 for cell, row in TABLE.items() for i, name in enumerate(RULES)}
-
-
-def work(study: Study, bench: Bench) -> None:
-    """Train one network, keep its accuracy over training, and read it after every block."""
-    learn_and_read(study, bench, layers=False)  # blocks are counted, and all are hidden
 
 
 def runs(point: Point) -> bool:

@@ -1,32 +1,33 @@
-"""A generator that is trained through a learner's training, and what learners know after tasks of its images."""
+"""A generator that is trained through a learner's training, what learners know after its images, and baselines."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from winze.data import Dataset
+from winze.data import Dataset, Preprocess
 from winze.lab import Bench, Data, Network, Prepared, Scale, Study, prepare
-from winze.readings import Array, Readings
-from winze.recipes.synthetic._baselines import GAN, MLP, draw_gan, train_gan, train_mlp
+from winze.networks import build
+from winze.networks.models.generator import Critic, DenseGenerator, labelled
+from winze.readings import Readings
 from winze.report.experiment import Drawing, over_training
 from winze.report.experiment.image_sheets import image_sheets, tiled
-from winze.train import Adam, Cosine, Descend, Steps, Training
+from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, evaluate
 from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
 from winze.train.seeds import mix, seed_all
 from winze.train.unroll import Unrolled
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
-URL = "https://arxiv.org/abs/2004.14046"
 SEEN, BY_STEPS, BY_BATCH = "seen_accuracy", "final_by_steps", "final_by_batch"
 NUMBERS = ("final_accuracy", "first_accuracy", "longest_accuracy", "lost_by_steps", "largest_batch_accuracy")
 SHOWN = 8  # images per class that are stored
-Tested = Literal["same", "narrower", "wider", "deeper", "other kind"]
+SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
+
+RATE = Adam(2e-4, betas=(0.5, 0.999))
+GAN = Training(Steps(20_000), batch=128, optimizer=RATE, evaluate=Steps(500), checkpoint=Steps(2000))
+MLP = Training(Steps(2000), batch=128, optimizer=Adam(1e-3))
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Meta(Study):
     """
 
     source: Literal["synthetic", "real", "gan", "mlp"] = "synthetic"
-    tested: Tested = "same"
+    tested: Literal["same", "narrower", "wider", "deeper", "other kind"] = "same"
     orders: int = 16
     mlp_orders: int = 4
     steps: tuple[int, ...] = (1, 5, 10, 25, 50, 75)
@@ -197,16 +198,16 @@ def _changed(config: Meta) -> dict[str, Any]:
 def _read(school: _School, readings: Readings) -> None:
     config, goal = school.config, school.goal
     _store_curves(readings, school.lessons())
-    final: dict[str, dict[int, float]] = {BY_STEPS: {}, BY_BATCH: {}}
-    if config.tested == "same":
-        final[BY_STEPS] = {steps: _last(school.lessons(steps=steps)) for steps in config.steps}
-        final[BY_BATCH] = {2 * batch: _last(school.lessons(batch=batch)) for batch in config.batches}
-        longest, largest = final[BY_STEPS][max(config.steps)], final[BY_BATCH][2 * max(config.batches)]
-        readings.add("longest_accuracy", longest)
-        readings.add("lost_by_steps", final[BY_STEPS].get(goal.steps, np.nan) - longest)
-        readings.add("largest_batch_accuracy", largest)
-        readings.arrays["samples"] = _samples(school)
-    for measure, values in final.items():
+    if config.tested != "same":
+        return
+    by_steps = {steps: _last(school.lessons(steps=steps)) for steps in config.steps}
+    by_batch = {2 * batch: _last(school.lessons(batch=batch)) for batch in config.batches}
+    longest = by_steps[max(config.steps)]
+    readings.add("longest_accuracy", longest)
+    readings.add("lost_by_steps", by_steps.get(goal.steps, np.nan) - longest)
+    readings.add("largest_batch_accuracy", by_batch[2 * max(config.batches)])
+    readings.arrays["samples"] = _samples(school)
+    for measure, values in {BY_STEPS: by_steps, BY_BATCH: by_batch}.items():
         for setting, value in values.items():
             readings.add(measure, value, step=setting)
 
@@ -234,14 +235,63 @@ def _samples(school: _School) -> Any:
     return ((chosen - low) / (high - low).clamp(min=1e-6) * 255).round().to(torch.uint8).cpu().numpy()
 
 
+def train_gan(dataset: Dataset, training: Training, bench: Bench) -> DenseGenerator:
+    """A conditional GAN on images in [-1, 1], each given as one vector with its class behind it."""
+    channels, side, _ = dataset.shape
+    classes = len(dataset.classes)
+    generator = DenseGenerator(channels, side, classes).to(bench.device)
+    critic = Critic(channels * side * side + classes).to(bench.device)
+    pixels = dataset.train_images.float() / 127.5 - 1
+
+    def sample(net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
+        assert y is not None
+        return labelled(net(torch.randn(len(x), generator.noise, device=x.device), y), y, classes)
+
+    data = labelled(pixels, dataset.train_labels, classes), dataset.train_labels
+    update = Adversarial(generator, critic, sample, (RATE, RATE), capturable=True)
+    bench.train(update, data, training, name="gan")
+    return generator.eval()
+
+
+def draw_gan(generator: DenseGenerator, labels: Tensor) -> Tensor:
+    """Images of these classes on the scale 0-1."""
+    noise = torch.randn(len(labels), generator.noise, device=labels.device)
+    return ((generator(noise, labels) + 1) / 2).clamp(0, 1)
+
+
+def train_mlp(
+    dataset: Dataset, preprocess: Preprocess, training: Training, tasks: tuple[int, ...], orders: int, bench: Bench
+) -> list[list[float]]:
+    """The accuracy on all classes seen, after each task of real images, for each random order of the classes."""
+    curves = []
+    for number in range(orders):
+        seed_all(mix(bench.seed, "order", number))
+        order, seen = torch.randperm(len(dataset.classes)).tolist(), 0
+        net, curve = build("winze/mlp2x400", len(dataset.classes), inputs=dataset.train_images[0].numel()), []
+        for task, size in enumerate(tasks):
+            own = torch.isin(dataset.train_labels, torch.tensor(order[seen : seen + size]))
+            data = dataset.train_images[own], dataset.train_labels[own]
+            bench.train(net, data, training, name=f"mlp-{number}-{task}", preprocess=preprocess)
+            seen += size
+            known = torch.isin(dataset.test_labels, torch.tensor(order[:seen]))
+            tests = preprocess(dataset.test_images[known]), dataset.test_labels[known]
+            curve.append(evaluate(net, zip(tests[0].split(500), tests[1].split(500), strict=True)))
+        curves.append(curve)
+    return curves
+
+
 def over(measure: str, title: str, across: str, panel: str | None = None) -> Drawing:
     """An accuracy over tasks, steps or batches, a colour per source."""
     return over_training(measure, "source", panel, title=title, across=across, up="accuracy on seen classes")
 
 
-def _sheet(arrays: Mapping[str, Array]) -> Array:
-    """A row per image, a column per class."""
-    return tiled(arrays["samples"].swapaxes(0, 1))
-
-
-sheets = image_sheets("Images that learners are trained on", "samples", _sheet, across=3, below="class, from 0")
+sheets = image_sheets(
+    "Images that learners are trained on",
+    "samples",
+    lambda arrays: tiled(arrays["samples"].swapaxes(0, 1)),  # a row per image, a column per class
+    across=3,
+    below="class, from 0",
+)
+ABOUT: Any = {"system": "S5", "url": "https://arxiv.org/abs/2004.14046", "departures": DEPARTURES}
+ABOUT |= {"study": study, "scales": scales, "work": work, "learned": ("first_accuracy", 0.6)}
+"""what both recipes say of themselves"""

@@ -7,70 +7,51 @@ A generator is trained by the gradient of a learner's loss on real images throug
 generated ones. Learners are then trained on five tasks of two classes, one after the other, without replay.
 """
 
-from __future__ import annotations
+from functools import partial
 
-from winze.lab import Axis, Claim, Question, Recipe, alike, at_least, higher, lower
-from winze.lab.claims.quantities import Whole
-from winze.recipes.synthetic._meta import (
-    BY_BATCH,
-    BY_STEPS,
-    DEPARTURES,
-    NUMBERS,
-    PAPER,
-    SEEN,
-    URL,
-    over,
-    scales,
-    sheets,
-    study,
-    work,
-)
+from winze.lab import Axis, Claim, Question, Recipe, Whole, alike, at_least, higher, lower
+from winze.recipes.synthetic import _meta as use
+from winze.recipes.synthetic._meta import REAL, SYNTHETIC
 
-SYNTHETIC, REAL, GAN, MLP = ({"source": name} for name in ("synthetic", "real", "gan", "mlp"))
+claim = partial(Claim, source="fig. 2.4.2")
+GAN, MLP = {"source": "gan"}, {"source": "mlp"}
 
 recipe = Recipe(
     "synthetic/meta",
-    system="S5",
-    paper=f"{PAPER}, figures 2.4.1 to 2.4.3",
-    url=URL,
+    **use.ABOUT,
+    paper=f"{use.PAPER}, figures 2.4.1 to 2.4.3",
     shows="learners forget less on synthetic data that were trained through their training",
-    study=study,
     axes={"source": Axis("source", ("synthetic", "real", "gan", "mlp"))},
-    scales=scales,
-    work=work,
     claims=(
-        Claim(
+        claim(
             "after five tasks of synthetic data accuracy is higher than after five tasks of real data",
-            "fig. 2.4.2",
-            higher("final_accuracy", SYNTHETIC, than=REAL),
+            check=higher("final_accuracy", SYNTHETIC, than=REAL),
             headline=True,
         ),
-        Claim(
+        claim(
             "after five tasks of synthetic data accuracy is higher than after images of a conditional GAN",
-            "fig. 2.4.2",
-            higher("final_accuracy", SYNTHETIC, than=GAN),
+            check=higher("final_accuracy", SYNTHETIC, than=GAN),
         ),
-        Claim(
+        claim(
             "images of a conditional GAN serve as well as real data (within 10 points)",
-            "fig. 2.4.2",
-            alike("final_accuracy", GAN, to=REAL, within=0.1),
+            check=alike("final_accuracy", GAN, to=REAL, within=0.1),
         ),
-        Claim("a plain MLP on real data ends lowest", "fig. 2.4.2", lower("final_accuracy", MLP, than=REAL)),
-        Claim(
+        claim("a plain MLP on real data ends lowest", check=lower("final_accuracy", MLP, than=REAL)),
+        claim(
             "final accuracy falls where learners take more steps per task than in meta-training",
-            "fig. 2.4.3",
-            at_least("lost_by_steps", {"synthetic": 0.0, "real": 0.0}),
+            source="fig. 2.4.3",
+            check=at_least("lost_by_steps", {"synthetic": 0.0, "real": 0.0}),
             each="source",
         ),
-        Claim(
+        claim(
             "with the longest training per task synthetic data still end above real data",
-            "fig. 2.4.3",
-            higher("longest_accuracy", SYNTHETIC, than=REAL),
+            source="fig. 2.4.3",
+            check=higher("longest_accuracy", SYNTHETIC, than=REAL),
         ),
-        Claim(
+        claim(
             "with the largest batches synthetic data still end above real data",
-            "section 2.4",
-            higher("largest_batch_accuracy", SYNTHETIC, than=REAL),
+            source="section 2.4",
+            check=higher("largest_batch_accuracy", SYNTHETIC, than=REAL),
         ),
     ),
     questions=(
@@ -83,14 +64,12 @@ recipe = Recipe(
             lower("lost_by_steps", SYNTHETIC, than=REAL),
         ),
     ),
-    quantities={name: Whole(name) for name in NUMBERS},
     figures=(
-        over(SEEN, "Accuracy after each task", "tasks learned"),
-        over(BY_STEPS, "Final accuracy by steps per task", "inner steps per task"),
-        over(BY_BATCH, "Final accuracy by batch size", "images per inner step"),
-        sheets,
+        use.over(use.SEEN, "Accuracy after each task", "tasks learned"),
+        use.over(use.BY_STEPS, "Final accuracy by steps per task", "inner steps per task"),
+        use.over(use.BY_BATCH, "Final accuracy by batch size", "images per inner step"),
+        use.sheets,
     ),
-    departures=DEPARTURES,
+    quantities={name: Whole(name) for name in use.NUMBERS},
     measures=("*", "samples"),
-    learned=("first_accuracy", 0.6),
 )

@@ -6,28 +6,21 @@
 The generator of synthetic/meta, and learners of another width, depth or kind (CNN against MLP) at the end.
 """
 
-from __future__ import annotations
-
-from winze.lab import Axis, Question, Recipe, higher, lower
-from winze.lab.claims.quantities import Whole
-from winze.recipes.synthetic._meta import DEPARTURES, PAPER, SEEN, URL, over, scales, study, work
+from winze.lab import Axis, Question, Recipe, Whole, higher, lower
+from winze.recipes.synthetic import _meta as use
+from winze.recipes.synthetic._meta import REAL, SEEN, SYNTHETIC
 from winze.report.experiment import over_setting
 
-SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
-
+others = "the learners at the end differ from the one in meta-training; its rates are kept"
 recipe = Recipe(
     "synthetic/other_learners",
-    system="S5",
-    paper=f"beyond {PAPER}",
-    url=URL,
+    **use.ABOUT | {"departures": (*use.DEPARTURES, others)},
+    paper=f"beyond {use.PAPER}",
     shows="whether synthetic data help learners that they were not trained for",
-    study=study,
     axes={
         "learner": Axis("tested", ("same", "narrower", "wider", "deeper", "other kind")),
         "source": Axis("source", ("synthetic", "real")),
     },
-    scales=scales,
-    work=work,
     questions=(
         Question(
             "are synthetic data better than real data for this learner?",
@@ -41,12 +34,10 @@ recipe = Recipe(
             each="learner",
         ),
     ),
-    quantities={name: Whole(name) for name in ("final_accuracy", "first_accuracy")},
     figures=(
         over_setting("final_accuracy", x="learner", line="source"),
-        over(SEEN, "Accuracy after each task by learner", "tasks learned", panel="learner"),
+        use.over(SEEN, "Accuracy after each task by learner", "tasks learned", panel="learner"),
     ),
-    departures=(*DEPARTURES, "the learners at the end differ from the one in meta-training; its rates are kept"),
+    quantities={name: Whole(name) for name in ("final_accuracy", "first_accuracy")},
     measures=("final_accuracy", "final_deviation", "first_accuracy", SEEN, "learner_*"),
-    learned=("first_accuracy", 0.6),
 )

@@ -1,10 +1,8 @@
 """Figures of the temperature recipes: networks over depth and training, alignment, and curves of the exact recipes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +13,6 @@ from winze.recipes.temperature._settings import KAPPA, cells
 from winze.report import style
 from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth, over_setting, over_training
 from winze.report.experiment.stored_curves import Line, Panels, Words, spectrum, stored_curves
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 LOSSES = {"mse": "squared error", "ce": "cross-entropy", "dynamic": "dynamic T", "detached": "dynamic T, no gradient"}
 LAWS = {
@@ -81,7 +76,7 @@ def law_curves(runs: PointRuns) -> Panels:
     return panels
 
 
-def alignment(runs: PointRuns, theme: str = "light", *, network: str) -> matplotlib.figure.Figure:
+def alignment(runs: PointRuns, theme: str = "light", *, network: str) -> Any:
     """Draw the alignment of four layers with their inputs in the first run, a row per temperature and step.
 
     A bright diagonal: the layer reads first what its input has most of. A mean over runs would blur it.

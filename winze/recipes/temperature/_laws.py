@@ -3,8 +3,6 @@
 A law gives this slack, and the x and y of curves for a figure.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

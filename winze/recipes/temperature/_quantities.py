@@ -1,7 +1,5 @@
 """Numbers of a network that was trained at a temperature."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 
@@ -58,11 +56,6 @@ def late_over_early(norms: Array) -> float:
     return float(late.mean() / early.mean())
 
 
-def together(norms: Array) -> float:
-    """The norm of all hidden layers' weights."""
-    return float(np.sqrt(np.square(norms[:-1]).sum()))
-
-
 QUANTITIES: dict[str, RunNumber] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_ℓ acc(ℓ) on OOD data
     "kappa": Kappa(),
     "rho": drop("probe", OOD) / best("probe", OOD),
@@ -76,19 +69,11 @@ QUANTITIES: dict[str, RunNumber] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_�
     "logits_norm": Whole("logits_norm"),
     "logits_growth": Whole("logits_norm") / Whole("logits_norm", step=0),
     "alignment": Over("alignment", np.nanmean),
-    "weight_norm": Over("weight_norm", together),
+    "weight_norm": Over("weight_norm", lambda norms: float(np.linalg.norm(norms[:-1]))),
     "norm_added_late": Over("sample_norm", added_late),
     "late_weights_over_early": Over("weight_norm", late_over_early),
     "learning_rate": Whole("rate"),
     "diverged": Whole("diverged"),
 }
-MEASURES: tuple[str, ...] = (
-    "probe",
-    "accuracy",
-    "numerical_rank",
-    "rank_before",
-    "features",
-    "sample_norm",
-    "weight_norm",
-)
-MEASURES += ("logits_norm", "alignment", "loss", "rate", "trial_loss", "diverged")
+AT_LAYERS = ("probe", "accuracy", "numerical_rank", "rank_before", "features", "sample_norm", "weight_norm")
+KEPT = (*AT_LAYERS, "logits_norm", "alignment", "loss", "rate", "trial_loss", "diverged")

@@ -1,13 +1,12 @@
 """Study, networks, temperatures and scales that the recipes of trained networks share, and the tables of the thesis."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 from winze.lab import Data, Network, Reading, Scale
-from winze.recipes.temperature._work import Heated
+from winze.recipes.temperature._quantities import KEPT, QUANTITIES
+from winze.recipes.temperature._work import Heated, work
 from winze.recipes.tunnel._settings import MLP, RESNET, TEN_OF_CIFAR100
 from winze.train import Epochs, Milestones
 
@@ -95,11 +94,14 @@ networks = {
 }
 
 
+TRAINED: Any = {**ABOUT, "study": study, "work": work, "quantities": QUANTITIES, "measures": KEPT}
+"""what recipes of trained networks say of themselves"""
+
+
 def heat(temperature: float) -> dict[str, Any]:
     """What a temperature sets: the loss, where gradients are clipped, and the learning rates that are tried."""
     factors = tuple(sorted({1.0, temperature**0.5, temperature}))
-    clip = CLIP / temperature
-    return {"training.objective.temperature": temperature, "training.clip": clip, "factors": factors}
+    return {"training.objective.temperature": temperature, "training.clip": CLIP / temperature, "factors": factors}
 
 
 temperatures: dict[Any, Any] = {value: heat(value) for value in (1, 10, 100, 1000)}

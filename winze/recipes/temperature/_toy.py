@@ -3,8 +3,6 @@
 A = W_L ... W_2 W_1 X,   X = Y = I_n:   n samples, each the only one of its class; columns are samples
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

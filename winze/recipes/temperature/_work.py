@@ -1,7 +1,5 @@
 """Train a network at a temperature: choose its learning rate in short trials, follow logits and alignment, read it."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -39,15 +37,13 @@ def work(study: Heated, bench: Bench) -> None:
     try:
         factor = best_factor(study, bench)
         prepared = _fresh(study, bench)
-        images, layers = prepared.dataset.test_images[: study.samples].to(bench.device), weight_layers(prepared.net)
-        x = images if prepared.preprocess is None else prepared.preprocess(images)
+        x, layers = prepared.fed(prepared.dataset.test_images[: study.samples]), weight_layers(prepared.net)
         watch = AlignmentWatch(prepared.net, layers, x, study.logits_every, study.align_at, name=name)
         before = _ranks(prepared, bench)
         learn(prepared, bench, training=rescaled(study.training, factor), followers=[watch])
     except DivergedError as error:
         bench.readings.add("diverged", 1.0, note=str(error))
-        told = {"data": name, "network": study.network.name, "not_run": {"training": str(error)}}
-        bench.readings.declare(**told)
+        bench.readings.declare(data=name, network=study.network.name, not_run={"training": str(error)})
         return
     if not bench.writes:
         return

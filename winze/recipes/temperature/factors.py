@@ -7,28 +7,23 @@ A last layer that starts from U(-α, α) with a tiny α, as in contrastive reinf
 high temperature does. A norm on the logits keeps them from growing, as a low temperature does.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe, alike, higher, lower
 from winze.recipes.temperature import _figures
-from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature._settings import ABOUT, scales, study
-from winze.recipes.temperature._work import work
+from winze.recipes.temperature._settings import TRAINED, scales
 
 plain, small_start = {"factor": "plain"}, {"factor": "small_start"}
+norms: dict[str, Any] = {"each": "factor", "only": ("batch_norm", "layer_norm")}
 OPTIONS: dict[str, Any] = {"plain": {}, "small_start": {"alpha": 1e-12}}
 OPTIONS |= {"batch_norm": {"output_norm": "batch"}, "layer_norm": {"output_norm": "layer"}}
 
 recipe = Recipe(
     "temperature/factors",
-    **ABOUT,
+    **TRAINED,
     shows="a small start of the last layer acts like a high temperature, a norm on the logits like a low one",
-    study=study,
     axes={"factor": Axis("network.options", OPTIONS)},
     scales=scales,
-    work=work,
     claims=(
         Claim(
             "a last layer that starts from U(-1e-12, 1e-12) lowers the last rank, as a high temperature does",
@@ -39,16 +34,14 @@ recipe = Recipe(
             "a norm on the logits raises the last rank, as a low temperature does",
             "section 6.5",
             higher("last_rank", than=plain),
-            each="factor",
-            only=("batch_norm", "layer_norm"),
+            **norms,
         ),
     ),
     questions=(
         Question(
             "does a norm on the logits limit the growth of their norm?",
             lower("logits_norm", than=plain),
-            each="factor",
-            only=("batch_norm", "layer_norm"),
+            **norms,
         ),
         Question("does a small start align layers early in training?", higher("alignment", small_start, than=plain)),
         Question(
@@ -58,11 +51,9 @@ recipe = Recipe(
             post_hoc="the margin, 95 % of the accuracy before, was set after the readings were seen",
         ),
     ),
-    quantities=QUANTITIES,
     figures=_figures.networks("factor"),
     departures=(
         "the thesis names these factors and measures none of them; wider projection heads are left out",
         "everything else is as in temperature/training at T = 1",
     ),
-    measures=MEASURES,
 )

@@ -5,13 +5,10 @@
 `_laws.py` has each of them with its equation.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
-from winze.lab import Axis, Bench, Claim, Recipe, Scale, holds
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Bench, Claim, Recipe, Scale, Whole, holds
 from winze.recipes.temperature import _figures
 from winze.recipes.temperature._laws import LAWS, ROUNDING
 from winze.recipes.temperature._settings import ABOUT

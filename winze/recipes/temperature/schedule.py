@@ -7,28 +7,23 @@ Does a network keep the rank of the temperature it starts with, or take that of 
 is multiplied by T, so that one learning rate serves all temperatures.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.lab import Axis, Question, Recipe, higher, lower, not_below, several
 from winze.recipes.temperature import _figures
-from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
-from winze.recipes.temperature._settings import ABOUT, scales, study
-from winze.recipes.temperature._work import work
+from winze.recipes.temperature._settings import TRAINED, scales, study
 from winze.train import Classify, Ramp
 
 rising, falling, low, high = ({"temperature": one} for one in ("rising", "falling", 1, 100))
+compensated = replace(study, training=replace(study.training, objective=Classify(compensate=True)))
 RAMPS = {1: 1.0, 100: 100.0, "rising": Ramp(1.0, 100.0), "falling": Ramp(100.0, 1.0)}
 
 recipe = Recipe(
     "temperature/schedule",
-    **ABOUT,
+    **TRAINED | {"study": compensated},
     shows="the effect of a rising or falling temperature on rank, accuracy and OOD accuracy",
-    study=replace(study, training=replace(study.training, objective=Classify(compensate=True))),
     axes={"temperature": Axis("training.objective.temperature", RAMPS)},
     scales=scales,
-    work=work,
     questions=(
         Question("is the last rank lower than at T = 1?", lower("last_rank", than=low), each="temperature"),
         Question("does a rise to T = 100 end at a higher rank than T = 100?", higher("last_rank", rising, than=high)),
@@ -46,8 +41,6 @@ recipe = Recipe(
         ),
         Question("does a fall make the tunnel longer than at T = 1?", lower("tunnel_start", falling, than=low)),
     ),
-    quantities=QUANTITIES,
     figures=_figures.networks("temperature"),
     departures=("the loss is multiplied by T, gradients are clipped at a norm of 5, at the learning rate of T = 1",),
-    measures=MEASURES,
 )

@@ -5,17 +5,13 @@
 The matrix is A = x yᵀ with x, y ~ U(-1, 1), and softmax is taken of the columns of c A: c = 1 / T.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
-from winze.lab import Axis, Bench, Claim, Question, Recipe, Scale
-from winze.lab.claims import at_least, at_most, level, several
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Bench, Claim, Question, Recipe, Scale, Whole, at_least, at_most, level, several
 from winze.measure import column_softmax, singular_gap
 from winze.recipes.temperature import _figures
 from winze.recipes.temperature._settings import ABOUT

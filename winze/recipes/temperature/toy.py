@@ -7,12 +7,9 @@ Softmax can raise the rank of a matrix, so cross-entropy is low long before the 
 solution is less robust to noise. Dividing the logits by their own norm avoids it.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
-from winze.lab import Axis, Claim, Question, Recipe, Scale
-from winze.lab.claims import alike, at_least, at_most, higher, level, lower, several
+from winze.lab import Axis, Claim, Question, Recipe, Scale, alike, at_least, at_most, higher, level, lower, several
 from winze.lab.claims.quantities import Whole
 from winze.recipes.temperature import _figures
 from winze.recipes.temperature._settings import ABOUT

@@ -7,28 +7,41 @@ At a high temperature only large logits make the loss small. Layers reach them b
 leaves few directions in the deep layers: the network is compressed, and its last features transfer worse.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import log10
 from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims import alike, at_least, at_most, falls, higher, level, lower, rises, several
 from winze.recipes.temperature import _figures, _settings
-from winze.recipes.temperature._quantities import MEASURES, QUANTITIES
+from winze.recipes.temperature._quantities import KEPT, QUANTITIES
 from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells, scales, short_resnet
-from winze.recipes.temperature._work import work
 
 TABLES, RANKS, NORMS = "tables 6.3.1 and 6.3.2", "fig. 6.3.1", "figs. 6.3.2 and 6.8.2"
 cold, hot, hottest, norm = ({"temperature": one} for one in (1, 100, 1000, "norm"))
 over: Any = {"over": "temperature", "scale": log10}
+claim, question = partial(Claim, each="network"), partial(Question, each="network")
+
+
+def ends(table: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    """A table's numbers at T = 1 and T = 1000."""
+    return {net: f"{row[0]} % to {row[-1]} %" for net, row in table.items()}
+
+
+def equals(text: str, number: str, table: Mapping[str, tuple[int, ...]], *scales: str) -> Claim:
+    """A number is that of a table, within 15 points."""
+    check, each = level(number, cells(table), within=0.15), ("network", "temperature")
+    return Claim(
+        f"{text} is that of the thesis (within 15 points)", TABLES, check, each=each, paper=cells(table), scales=scales
+    )
+
 
 recipe = Recipe(
     "temperature/training",
-    **_settings.ABOUT,
+    **_settings.TRAINED | {"measures": (*KEPT, "alignment/*")},
     shows="a high softmax temperature compresses a network, lowers the rank of its deep layers, and harms OOD accuracy",
-    study=_settings.study,
     axes={"network": Axis("", _settings.networks), "temperature": Axis("", _settings.temperatures)},
     scales={
         "smoke": replace(scales["smoke"], axes={"network": ("mlp8",)}, at=(({}, {"factors": (1.0,)}),)),
@@ -41,54 +54,35 @@ recipe = Recipe(
         ),
         "paper": scales["paper"],
     },
-    work=work,
     claims=(
-        Claim(
+        claim(
             "a higher temperature compresses the network: the share κ of its depth that probes need falls",
             TABLES,
             falls("kappa", **over),
-            each="network",
-            paper={net: f"{row[0]} % to {row[-1]} %" for net, row in KAPPA.items()},
+            paper=ends(KAPPA),
             headline=True,
         ),
-        Claim(
+        claim(
             "a higher temperature lowers the rank of the last hidden layer",
             RANKS,
             falls("last_rank", **over),
-            each="network",
             headline=True,
         ),
-        Claim(
+        claim(
             "a higher temperature raises the share ρ of OOD accuracy that is lost at the last layer",
             TABLES,
             rises("rho", **over),
-            each="network",
-            paper={net: f"{row[0]} % to {row[-1]} %" for net, row in RHO.items()},
+            paper=ends(RHO),
             departure=STAND_IN,
             headline=True,
         ),
-        Claim(
-            "κ is that of the thesis (within 15 points)",
-            TABLES,
-            level("kappa", cells(KAPPA), within=0.15),
-            each=("network", "temperature"),
-            paper=cells(KAPPA),
-            scales=("gpu", "paper"),
-        ),
-        Claim(
-            "ρ on SVHN, for ImageNet networks on CIFAR-100, is that of the thesis (within 15 points)",
-            TABLES,
-            level("rho", cells(RHO), within=0.15),
-            each=("network", "temperature"),
-            paper=cells(RHO),
-            scales=("paper",),
-        ),
-        Claim("at T = 1 the logits do not grow", NORMS, at_most("logits_growth", 1), each="network", at=cold),
-        Claim(
+        equals("κ", "kappa", KAPPA, "gpu", "paper"),
+        equals("ρ on SVHN, for ImageNet networks on CIFAR-100,", "rho", RHO, "paper"),
+        claim("at T = 1 the logits do not grow", NORMS, at_most("logits_growth", 1), at=cold),
+        claim(
             "early in training layers are more aligned with their inputs at T = 100 than at T = 1",
             "figs. 6.3.3, 6.8.3 and 6.8.4",
             higher("alignment", hot, than=cold),
-            each="network",
         ),
         Claim("MLP-8 has larger weights at T = 100 than at T = 1", NORMS, higher("weight_norm", hot, than=cold)),
         Claim(
@@ -116,24 +110,20 @@ recipe = Recipe(
             each=("network", "temperature"),
             post_hoc="T = 10 and 1000 were added, and the margin sharpened from 93 %, after the readings at scale gpu",
         ),
-        Question("does a higher temperature make the tunnel longer?", falls("tunnel_start", **over), each="network"),
-        Question(
+        question("does a higher temperature make the tunnel longer?", falls("tunnel_start", **over)),
+        question(
             "does ρ rise with the temperature in its other readings?",
             several("reading", {name: rises(name, **over) for name in QUANTITIES if "rho_" in name}),
-            each="network",
             scales=("gpu", "paper"),
             post_hoc="asked after the readings at scale gpu were seen",
         ),
-        Question("does T = norm keep a higher rank than T = 1?", higher("last_rank", norm, than=cold), each="network"),
-        Question(
+        question("does T = norm keep a higher rank than T = 1?", higher("last_rank", norm, than=cold)),
+        question(
             "does the norm of the logits as temperature lower ρ against T = 1?",
             several("reading", {name: lower(name, norm, than=cold) for name in ("rho", "rho_of_the_second")}),
-            each="network",
             scales=("gpu", "paper"),
         ),
     ),
-    quantities=QUANTITIES,
     figures=_figures.TRAINING,
     departures=_settings.DEPARTURES,
-    measures=(*MEASURES, "alignment/*"),
 )

@@ -1,25 +1,25 @@
 """What the recipes with two tasks share: the study, learning rates, scales and departures, and what a run does."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from winze.lab import Axis, Bench, Claim, Continual, Data, Network, Question, TaskSequence, tasks
+from winze.data import Batches
+from winze.lab import Axis, Bench, Claim, Continual, Data, Network, Question, Reading, TaskSequence, learn, tasks
 from winze.lab.claims.quantities import At, Over, RunNumber, Whole
 from winze.lab.continual import FORGETTING, KEPT, LEARNED, MATRIX, over_chance
 from winze.observe import scan
 from winze.place import Place
 from winze.readings import Array
-from winze.recipes.tunnel._settings import AUGMENTED, CONTINUAL, FAST, GENTLE_TASKS, NORM
-from winze.train import Epochs
+from winze.recipes.tunnel._settings import AUGMENTED, CONTINUAL, FAST, GENTLE_TASKS, NORM, THESIS
+from winze.train import CrossEntropy, Epochs, History
+from winze.train.objectives.base import judged
 
 parts: Any = {"network": Network("winze/vgg19"), "data": Data("cifar10"), "training": CONTINUAL}
-study = Continual(**parts)
+plain = Continual(**parts)
 splits = {"5+5": (5, 5), "7+3": (7, 3), "3+7": (3, 7)}
 RATE, PUBLISHED = Axis("training.optimizer.lr", (0.03, 0.1)), {"rate": (0.1,)}
 claim, question = partial(Claim, each="rate"), partial(Question, each="rate")
@@ -55,7 +55,7 @@ learned, kept = (
     {k: on(k, one, name) for k in (1, 2)} for one, name in ((LEARNED, "accuracy"), (KEPT, "final accuracy"))
 )
 forgetting = on(1, FORGETTING)
-stored: Any = {"measures": (LEARNED, KEPT, FORGETTING, MATRIX), "learned": (over_chance(learned[1]), 2.0)}
+STORED = (LEARNED, KEPT, FORGETTING, MATRIX)
 
 
 def gain_above(curve: Array, layer: int) -> float:
@@ -97,6 +97,15 @@ class Held(Continual):
     shared: bool = True
 
 
+@dataclass(frozen=True)
+class Matched(Continual):
+    """Two tasks; task 1 is trained in rounds until its training loss is below `loss`, task 2 at the rate `second`."""
+
+    loss: float = 0.05
+    rounds: int = 20
+    second: float = 0.03
+
+
 def learn_tasks(study: Continual, bench: Bench) -> None:
     """Train on both tasks; store the accuracy on each right after it and at the end."""
     later, shared = study.training, False
@@ -106,6 +115,37 @@ def learn_tasks(study: Continual, bench: Bench) -> None:
     sequence = tasks(study, bench, study.tasks, later, shared)
     if bench.writes:
         sequence.store(bench.readings)
+
+
+def learn_matched(study: Matched, bench: Bench) -> None:
+    """Train task 1 in rounds of the study's training until its training loss is at most `loss`, then task 2 once.
+
+    The loss is that of the whole training set in eval mode. The rank of the last hidden layer, the loss and the number
+    of rounds are stored; a loss that is not reached in all rounds is stored as it is.
+    """
+    reached: dict[str, float] = {}
+
+    def first(sequence: TaskSequence) -> History:
+        prepared, task, tests = sequence.prepared, sequence.tasks[0], sequence.tests
+        ready: Any = {"size": 1000, "preprocess": prepared.preprocess, "device": bench.device}
+        for count in range(study.rounds):
+            history = learn(prepared, bench, f"task-1-{count + 1}", data=task.train, tests=tests)
+            found = judged(prepared.net, Batches(*task.train, **ready), CrossEntropy())
+            reached.update(train_loss=found["test_loss"], rounds=count + 1)
+            if found["test_loss"] <= study.loss:
+                break
+        if bench.writes:
+            test = Batches(*task.test, **ready)
+            last = scan(prepared.net, test, test, places=sequence.names[-1:], measures="rank", progress=False)
+            reached["last_rank"] = float(last.curve("numerical_rank")[0])
+        return history
+
+    later = replace(study.training, optimizer=replace(study.training.optimizer, lr=study.second))
+    sequence = tasks(study, bench, study.tasks, later, first=first)
+    if bench.writes:
+        sequence.store(bench.readings)
+        for measure, value in reached.items():
+            bench.readings.add(measure, value)
 
 
 def exchange(study: Swap, bench: Bench) -> None:
@@ -123,11 +163,10 @@ def exchange(study: Swap, bench: Bench) -> None:
 
 def new_heads(study: Swap, sequence: TaskSequence) -> dict[str, float]:
     """The accuracy of linear heads that are fitted on task 1 on top of E2 and of E2 + T1."""
-    net, preprocess, task = sequence.prepared.net, sequence.prepared.preprocess, sequence.tasks[0]
-    assert preprocess is not None
+    net, task = sequence.prepared.net, sequence.tasks[0]
     net.load_state_dict(sequence.crossed(2, 1, study.extractor))
-    device, places = next(net.parameters()).device, [sequence.names[study.extractor - 1], sequence.names[-1]]
-    train, test = ((preprocess(images.to(device)), labels) for images, labels in (task.train, task.test))
+    places = [sequence.names[study.extractor - 1], sequence.names[-1]]
+    train, test = ((sequence.prepared.fed(images), labels) for images, labels in (task.train, task.test))
     how: Any = {"measures": ("probe",), "probe": study.reading.probe, "pool": "flatten", "progress": False}
     found = scan(net, train, test, places=places, **how)
     return dict(zip((PROBED, TUNED), found.curve("probe").tolist(), strict=True))
@@ -142,3 +181,19 @@ def substitute(study: Continual, bench: Bench) -> None:
             where = Place(x, len(places), places[x])
             sequence.store_crossed(bench.readings, f"front_{front}", (front, 3 - front, x), place=where)
         bench.readings.declare(layers={"from the first": list(range(len(places)))})
+
+
+def about(
+    work: Callable[[Any, Bench], None],
+    *departures: str,
+    study: Continual = plain,
+    measures: tuple[str, ...] = STORED,
+    accuracy: RunNumber = learned[1],
+) -> dict[str, Any]:
+    """What recipes with two tasks say of themselves; runs whose `accuracy` is below twice chance failed to learn."""
+    told = {"departures": (*DEPARTURES, *departures), "measures": measures, "learned": (over_chance(accuracy), 2.0)}
+    return THESIS | {"study": study, "work": work} | told
+
+
+swapping: Any = {"study": Swap(**parts, reading=Reading(probe="adam")), "measures": ("E*",)}
+swapped = partial(about, exchange, *CROSSED, **swapping, accuracy=on(1, "E1+T1"))

@@ -1,20 +1,18 @@
 """The course of a training: every layer is read during it, and networks are compared at the same training loss."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from winze.data import MissingDataError, load
-from winze.lab import Bench, Prepared, Study, learn, prepare, read
-from winze.lab.claims.quantities import RunNumber
+from winze.lab import Bench, Prepared, RunNumber, Study, learn, prepare, read
 from winze.lab.study import steps_of
 from winze.measure import missing
 from winze.observe import Watch
-from winze.readings import Point, Readings, ReadingsError
+from winze.readings import Readings, ReadingsError
 from winze.report.experiment import Drawing, PointRuns
 from winze.report.experiment.drawing import name_of
 from winze.report.experiment.stored_curves import Line, Panels, Words, stored_curves
@@ -44,8 +42,8 @@ def follow(study: Study, bench: Bench) -> None:
 
 def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
     """Probes on OOD data whenever the study watches its own; data that is not at hand is named by `read`."""
-    study, device, made = prepared.study, bench.device, []
-    watching, data, ready = study.watching, study.data, prepared.preprocess
+    study, net, made = prepared.study, prepared.net.to(bench.device), []
+    watching, data = study.watching, study.data
     assert watching is not None
     every = steps_of(watching.every, len(prepared.dataset.train_labels), study.training)
     where: Any = {"places": None if watching.places == "blocks" else "layers", "pool": watching.pool}
@@ -54,9 +52,9 @@ def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
             other = load(name, limit=data.limit, size=data.size, download=False, fit=data.fit)
         except MissingDataError:
             continue
-        fed = [(images if ready is None else ready(images.to(device)), y) for images, y in (other.train, other.test)]
+        train, test = ((prepared.fed(images), labels) for images, labels in (other.train, other.test))
         rest: Any = {"measures": ("probe",), "name": other.name, "max_features": watching.max_features}
-        made.append(Watch(prepared.net.to(device), fed[1], every, fed[0], **where, **rest))
+        made.append(Watch(net, test, every, train, **where, **rest))
     return made
 
 
@@ -105,16 +103,12 @@ def over_loss(title: str, numbers: Mapping[str, RunNumber], colour: str, panel: 
 
     def told(runs: PointRuns) -> Panels:
         panels: Panels = {}
-        for point, seeds in runs.items():
-            for up, one in numbers.items():
-                words = Words(str(point[panel]), "training loss", up, "x")
-                panels.setdefault(words, []).extend(line for seed in seeds if (line := _line(point, colour, seed, one)))
+        for (point, seeds), (up, number) in product(runs.items(), numbers.items()):
+            lines = panels.setdefault(Words(str(point[panel]), "training loss", up, "x"), [])
+            for readings in seeds:
+                pairs = np.array([(loss, float(number(then))) for loss, then in scans(readings)])
+                kept = pairs[np.isfinite(pairs[:, 1])]
+                lines += [Line(name_of(colour, point[colour]), *kept.T)] if len(kept) else []
         return panels
 
     return stored_curves(title, told)
-
-
-def _line(point: Point, colour: str, readings: Readings, one: RunNumber) -> Line | None:
-    pairs = np.array([(loss, float(one(then))) for loss, then in scans(readings)])
-    kept = pairs[np.isfinite(pairs[:, 1])]
-    return Line(name_of(colour, point[colour]), kept[:, 0], kept[:, 1]) if len(kept) else None

@@ -1,7 +1,5 @@
 """Numbers of one run that several tunnel recipes speak about, and figures of one panel per network."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +37,6 @@ class OverChance(RunNumber):
 
     measure: str = "accuracy"
 
-    def __str__(self) -> str:
-        return "accuracy over chance"
-
     def __call__(self, readings: Readings) -> float:
         name, wanted = split_name(facts.home(readings))
         known = [str(number) for number in range(100 if name.endswith("100") else 10)]
@@ -49,8 +44,33 @@ class OverChance(RunNumber):
         return Whole(self.measure)(readings) / min(chance, (1 + chance) / 4)
 
 
-LEARNED = OverChance(), 2.0
+LEARNED = OverChance().named("accuracy over chance"), 2.0
 """below which a run failed to learn"""
+
+
+@dataclass(frozen=True)
+class LayerReaching(RunNumber):
+    """The paper's number of the first layer whose probe reaches an accuracy."""
+
+    bar: float
+    measure: str = "probe"
+
+    def __str__(self) -> str:
+        return f"first layer at an accuracy of {self.bar:.0%}"
+
+    def __call__(self, readings: Readings) -> float:
+        if not facts.has(readings, self.measure):
+            raise ReadingsError(f"{self.measure} was not read")
+        curve, layers = facts.column(readings, self.measure), list(layer_numbers(readings).values())
+        reached = np.flatnonzero(curve >= self.bar)
+        if not len(reached):
+            return missing(f"the best layer reaches {np.nanmax(curve):.1%}, not {self.bar:.0%}")
+        return float(layers[reached[0]])
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        """The layer itself, twice: as a whole number, it is known to half a layer at best."""
+        layer = self(readings)
+        return layer, layer
 
 
 @dataclass(frozen=True)
@@ -73,18 +93,17 @@ class AtTunnel(RunNumber):
 
 @dataclass(frozen=True)
 class OverSets(RunNumber):
-    """One number out of the same number of several OOD sets; of all that were read, where `sets` names none."""
+    """One number out of the same number of all OOD sets that were read."""
 
     make: Callable[[str], RunNumber]
     reduce: Callable[[Sequence[float]], float]
-    sets: tuple[str, ...] = ()
     measure: str = "probe"
 
     def __call__(self, readings: Readings) -> float:
-        names = [name for name in facts.others(readings) if not self.sets or name in self.sets]
+        names = facts.others(readings)
         if len(names) < 2:
             hidden(self.measure, OOD)(readings)  # where there is no OOD set at all, it says why
-            raise ReadingsError(f"{self.measure} was read on {len(names)} of these OOD sets; two are the least")
+            raise ReadingsError(f"{self.measure} was read on {len(names)} OOD set; two are the least")
         return self.reduce([self.make(name)(readings) for name in names])
 
 

@@ -1,7 +1,5 @@
 """Networks and trainings of the thesis, shorter trainings for one GPU or a CPU, and the departures they share."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -13,10 +11,8 @@ from winze.readings import Point
 from winze.recipes.tunnel._quantities import LEARNED
 from winze.train import SGD, AdamW, Constant, Cosine, Epochs, Milestones, Training
 
-SYSTEM = "S8"
 PAPER = "The Tunnel Effect: Building Data Representations in Deep Neural Networks (NeurIPS 2023); thesis, chapter 5"
-URL = "https://arxiv.org/abs/2305.19753"
-THESIS: dict[str, Any] = {"system": SYSTEM, "paper": PAPER, "url": URL}
+THESIS: dict[str, Any] = {"system": "S8", "paper": PAPER, "url": "https://arxiv.org/abs/2305.19753"}
 
 # ten classes drawn once with seed 0, since the thesis does not name its ten
 TEN_OF_CIFAR100 = f"cifar100[{','.join(map(str, np.random.default_rng(0).permutation(100)[:10]))}]"
@@ -40,11 +36,21 @@ Pairs = tuple[tuple[Settings, Settings], ...]
 study = Study(Network("winze/vgg19"), Data("cifar10"), VGG)
 resnets = Study(Network("winze/resnet18", {"stem": "thesis"}), Data("cifar10"), RESNET, Reading("blocks"))
 resnet: Settings = {"network.options.stem": "thesis", "reading.places": "blocks", "training": RESNET}
-NETWORKS: dict[str, Settings] = {
-    "mlp12": {"network.name": "winze/mlp12", "training": MLP},
-    "vgg19": {"network.name": "winze/vgg19", "training": VGG},
-    "resnet34": {"network.name": "winze/resnet34", **resnet},
+KINDS: dict[str, Settings] = {"mlp": {"training": MLP}, "vgg": {"training": VGG}, "res": resnet}
+
+
+def networks(*names: str) -> dict[str, Settings]:
+    """The settings of an MLP, a VGG or a ResNet, by name."""
+    return {name: {"network.name": f"winze/{name}", **KINDS[name[:3]]} for name in names}
+
+
+NETWORKS = networks("mlp12", "vgg19", "resnet34")
+STEMS: dict[str, Settings] = {
+    "7x7/2": {"stem": "thesis", "stem_stride": 2},
+    "7x7/1": {"stem": "thesis", "stem_stride": 1},
+    "3x3": {"stem": "cifar"},
 }
+"""first convolutions of a ResNet: their size and stride; a pool follows that of 7 x 7"""
 DATA: dict[str, Settings] = {
     "cifar10": {"reading.ood": (TEN_OF_CIFAR100,)},
     "cifar100": {"data.name": "cifar100", "reading.ood": ("cifar10",)},
@@ -91,10 +97,14 @@ REFERENCE = "the reference accuracy of a tunnel is the network's own; layer numb
 NORMALISED = "OOD data are normalised with the statistics of the training data"
 COMMON = (NORM, AUGMENTED, REFERENCE, COUNTED, NORMALISED)
 MEASURES = ("probe", "accuracy", "numerical_rank", "loss")
-SCANNED: Settings = {**THESIS, "departures": COMMON, "measures": MEASURES, "learned": LEARNED}
-"""what recipes have in common that train networks and scan them"""
 RATES = Axis("training.optimizer.lr", (0.03, 0.05, 0.1, 0.001))
 """the gentle learning rate, that of MLPs, the thesis's, that of ViTs"""
+
+
+def scanned(*measures: str, departures: tuple[str, ...] = ()) -> Settings:
+    """What recipes say of themselves that train networks and scan them, with more measures and departures."""
+    told = {"departures": (*COMMON, *departures), "measures": (*MEASURES, *measures), "learned": LEARNED}
+    return THESIS | told
 
 
 def at_rates(at: Settings, training: Training, epochs: int, thesis: int | None = None, share: float = 1.0) -> Pairs:
@@ -157,6 +167,11 @@ def smoke(scale: Scale) -> Scale:
     short = {"training.length": Epochs(2), "training.schedule.warmup": Epochs(0), "data.limit": 300}
     departures = (*scale.departures, "2 epochs on 300 samples")
     return replace(scale, seeds=1, at=(*scale.at, ({}, short)), departures=departures)
+
+
+def scales(cpu: Scale, gpu: Scale, paper: Scale) -> dict[str, Scale]:
+    """All scales, with a smoke test of the one for two cores."""
+    return {"smoke": smoke(cpu), "cpu": cpu, "gpu": gpu, "paper": paper}
 
 
 def on_digits(settings: Settings, what: str, seeds: int = 3, **rest: Any) -> Scale:

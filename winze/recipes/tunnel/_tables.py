@@ -1,7 +1,5 @@
 """Layers at which tunnels start by the thesis: where probes reach 95 % of the accuracy (tables 5.2.1, 5.3.1, 5.3.2)."""
 
-from __future__ import annotations
-
 BY_DATA = {  # table 5.2.1: 95 % and 98 % of the accuracy, by network and data
     ("mlp12", "cifar10"): (4, 5),
     ("vgg19", "cifar10"): (8, 8),
@@ -26,10 +24,10 @@ BY_CLASSES = {  # table 5.3.2: `PARTS` of the classes in percent, by network, wi
     ("resnet34", 1, "cifar100"): (30, 30, 31),
     ("resnet34", 1, "cinic10"): (9, 9, 17),
 }
-STARTS: dict[
-    tuple[str, float, str, int], int
-] = {  # by network, width, data and percentage of the classes; of two numbers for one cell that of table 5.3.1
+Cell = tuple[str, float, str, int]
+STARTS: dict[Cell, int] = {
     **{(network, 1, "cifar10", 100): 4 for network in MLPS},
     **{(*cell, part): row[i] for cell, row in BY_CLASSES.items() for i, part in enumerate(PARTS)},
     **{(one, width, "cifar10", 100): row[i] for one, row in BY_WIDTH.items() for i, width in enumerate(WIDTHS)},
 }
+"""by network, width, data and percentage of the classes; of two numbers for one cell that of table 5.3.1"""

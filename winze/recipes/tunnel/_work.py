@@ -1,22 +1,106 @@
-"""Work beside training and reading: distances between layers, and samples embedded in the plane."""
+"""Work beside training and reading: layers watched and reset, distances between them, samples in the plane."""
 
-from __future__ import annotations
-
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import update_bn
 
 from winze.data import Batches
-from winze.lab import Bench, Study
-from winze.lab.layers import WITHOUT
-from winze.lab.study import Prepared, learn, prepare, read
+from winze.lab import Bench, Prepared, Study, learn, prepare, read
+from winze.lab.claims.quantities import TunnelLayer, Whole
+from winze.lab.layers import WITHOUT, NamedTensors, crossed, layer_of_each, weights_of
 from winze.measure import Distances
 from winze.observe import scan
 from winze.observe.passes.hooks import recording
 from winze.observe.places.find_places import find_spots
-from winze.readings import Array, Readings
+from winze.place import Place
+from winze.readings import Array, Readings, ReadingsError
+from winze.readings.over_seeds import means_of
+from winze.recipes.tunnel._quantities import AtTunnel, OverChance, OverTraining
+from winze.report.experiment import Drawing, PointRuns, over_depth
+from winze.report.experiment.drawing import name_of
+from winze.report.scan.cka_map import training_map
+from winze.report.scan.curves import curves_over_training
+from winze.train import evaluate
+
+RANK, CHANGE = "rank_while_learning", "weight_change"
+FIRST = 75  # steps
+DEEP = slice(-6, -1)  # the five hidden layers before the output
+
+
+def watch_and_reset(study: Study, bench: Bench) -> None:
+    """Train a network and read it; after a whole training, reset its layers one by one."""
+    prepared = prepare(study, bench)
+    start = weights_of(prepared.net)
+    learn(prepared, bench)
+    read(prepared, bench)
+    assert study.watching is not None
+    if bench.writes and study.watching.weights_every is not None:
+        reset(bench.readings, prepared, start, study.watching.samples)
+
+
+def reset(readings: Readings, prepared: Prepared, start: NamedTensors, samples: int) -> None:
+    """Evaluate the network with all hidden layers from one on as they began, and again with fresh norm statistics."""
+    net, dataset, study, end = prepared.net, prepared.dataset, prepared.study, weights_of(prepared.net)
+    layers, trained = layer_of_each(net), {name for name, _ in net.named_parameters()}
+    names, ready = readings.conventions["places"], (prepared.preprocess, next(net.parameters()).device)
+    test = Batches(*dataset.test, 1000, *ready)
+    few = Batches(*dataset.train, study.training.batch, *ready, limit=samples)
+    for spot, name in enumerate(names[:-1]):
+        mixed = crossed(end, start, layers, spot)
+        begun = {key: value for key, value in mixed.items() if key in trained and layers[key] < len(names)}
+        where: Any = {"place": Place(spot, len(names), name), "data": study.data.name, "split": "test"}
+        net.load_state_dict(end | begun)
+        readings.add("reset", evaluate(net, test), **where)
+        update_bn(few, net)
+        readings.add("reset_refreshed", evaluate(net, test), **where)
+    net.load_state_dict(end)
+
+
+def switch_from_start(ranks: Array, start: int) -> float:
+    """How many layers after the tunnel's start ranks fall over training instead of rising.
+
+    The switch is the layer up to which most ranks have risen and behind which most have not.
+    """
+    rose = ranks[:, -1] > ranks[:, 0]
+    right = [rose[:layer].sum() + (~rose[layer:]).sum() for layer in range(len(rose) + 1)]
+    return float(np.argmax(right) - start)
+
+
+@dataclass(frozen=True)
+class Switch(OverTraining):
+    """Layers from the tunnel's start to the switch; its interval over samples is that of the start."""
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        start, at = TunnelLayer(), self(readings) + TunnelLayer()(readings)
+        low, high = start.spread(readings)
+        return at - high, at - low
+
+
+def accuracy_over_chance(readings: Readings) -> float:
+    """That of a whole training; 75 steps cannot fail."""
+    if not any(row.measure == CHANGE for row in readings.rows):
+        raise ReadingsError("the network was trained for 75 steps only")
+    return OverChance()(readings)
+
+
+LEARNED = accuracy_over_chance, 2.0
+deep_rank = OverTraining(RANK, lambda ranks, _: float(ranks[DEEP, -1].mean()), tunnel=False).named(
+    "deep rank at the end"
+)
+change = OverTraining(CHANGE, lambda changes, start: float(changes[start:].mean() / changes[:start].mean())).named(
+    "weight change of the tunnel over that of the extractor"
+)
+switch = Switch(RANK, switch_from_start).named("layers from the tunnel's start to the switch")
+lost = {
+    name: (Whole("accuracy") - AtTunnel(measure, behind=1)).named("accuracy lost without the tunnel's weights")
+    for name, measure in {"as trained": "reset", "refreshed": "reset_refreshed"}.items()
+}
 
 
 @dataclass(frozen=True)
@@ -61,18 +145,12 @@ class Compression(Study):
 
 def read_embeddings(study: Compression, bench: Bench) -> None:
     """Train one network, read probes, ranks and variances at every layer, and embed samples at two."""
-    prepared = prepare(study, bench)
+    prepared, readings = prepare(study, bench), bench.readings
     learn(prepared, bench)
-    if read(prepared, bench) is not None:
-        embed(bench.readings, prepared, study)
-
-
-def embed(readings: Readings, prepared: Prepared, study: Compression) -> None:
-    """Store some test samples at the study's layers as points in the plane."""
-    device = next(prepared.net.parameters()).device
+    if read(prepared, bench) is None:
+        return
     images, labels = (part[: study.samples] for part in prepared.dataset.test)
-    assert prepared.preprocess is not None
-    samples = prepared.preprocess(images.to(device)), labels
+    samples = prepared.fed(images), labels
     indices = [readings.conventions["layers"][WITHOUT].index(layer) for layer in study.layers]
     names = [readings.conventions["places"][index] for index in indices]
     pool, method = study.reading.pool, study.method
@@ -80,3 +158,20 @@ def embed(readings: Readings, prepared: Prepared, study: Compression) -> None:
     readings.arrays |= {f"embedding/{index}": found[f"embedding/{spot}"] for spot, index in enumerate(indices)}
     readings.arrays["embedding/labels"] = found["embedding/labels"]
     readings.declare(embedding=method)
+
+
+def figures(whole: Mapping[str, str]) -> tuple[Drawing, ...]:
+    """The change of weights and the ranks over training, and the reset network over depth."""
+
+    def by_point(title: str, draw: Callable[..., Any]) -> Drawing:
+        def named(runs: PointRuns) -> dict[str, Any]:
+            return {", ".join(name_of(*one) for one in point.items()): seeds for point, seeds in runs.items() if seeds}
+
+        return Drawing(title, lambda runs, theme: draw(named(runs), theme))
+
+    curves = {"probe": "probe", "reset from this layer on": "reset", "with fresh statistics": "reset_refreshed"}
+    return (
+        by_point("Weight change", partial(training_map, measure=CHANGE, cap=0.02)),
+        by_point("Rank over training", lambda runs, theme: curves_over_training(means_of(runs), RANK, theme=theme)),
+        over_depth(curves, at=whole, title="Layers reset", up="accuracy"),
+    )

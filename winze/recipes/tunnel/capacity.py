@@ -7,8 +7,6 @@
 the data's classes; networks trained on fewer of them take as many steps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from typing import Any
 
@@ -27,6 +25,10 @@ ON_DIGITS = {
     *((network, 256, "digits", 100) for network in ("mlp6", "mlp12")),
     *(("vgg19", width, "digits", 100) for width in (0.0625, 0.125, 0.25)),
     ("vgg19", 0.125, "digits", 30),
+}
+EARLIER = {
+    "width": lower("tunnel_start", {"width": 2}, than={"width": 0.25}),
+    "classes": rises("tunnel_start", over="classes"),
 }
 SOME_CLASSES = tuple(
     ({"data": data, "classes": part}, {"data.name": f"{data}[0-{count * part // 100 - 1}]"})
@@ -55,24 +57,19 @@ cpu = Scale(
 )
 recipe = Recipe(
     "tunnel/capacity",
-    **use.SCANNED | {"measures": (*use.MEASURES, "correct/*")},
+    **use.scanned("correct/*"),
     shows="wider networks and networks trained on fewer classes have longer tunnels",
     study=use.study,
     axes={
-        "network": Axis(
-            "",
-            {one: {"network.name": f"winze/{one}", "training": use.MLP} for one in MLPS}
-            | {one: {"network.name": f"winze/{one}", **(use.resnet if one[0] == "r" else {})} for one in BY_WIDTH},
-        ),
+        "network": Axis("", use.networks(*MLPS, *BY_WIDTH)),
         "width": Axis("", {1: {}} | {one: {"network.options.width": one} for one in (0.0625, 0.125, 0.25, 2, 256)}),
         "data": Axis("", use.DATA | {"digits": {"data.name": "digits"}}),
         "classes": Axis("", {30: {}, 50: {}, 100: {}}, default=100),
         "rate": use.RATES,
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {},
             "16 epochs of all classes (MLPs: 40) instead of 160 (1000); VGG in bf16",
             axes={"network": (*MLPS, "vgg19"), "data": ("cifar10",)},
@@ -84,16 +81,12 @@ recipe = Recipe(
                 *SOME_CLASSES,
             ),
         ),
-        "paper": use.as_published(
+        use.as_published(
             axes={"width": WIDTHS, "data": tuple(use.DATA), "rate": (0.05, 0.1)},
             only=among(STARTS),
-            at=(
-                *use.fewer("vgg19", use.VGG),
-                *use.fewer("resnet34", use.RESNET),
-                *SOME_CLASSES,
-            ),
+            at=(*use.fewer("vgg19", use.VGG), *use.fewer("resnet34", use.RESNET), *SOME_CLASSES),
         ),
-    },
+    ),
     claims=(
         Claim(
             "the tunnel starts at the layers of tables 5.3.1 (by width) and 5.3.2 (by number of classes), and at layer "
@@ -107,13 +100,7 @@ recipe = Recipe(
         Claim(
             "the tunnel starts earlier in wider networks (2 against 1/4) and in networks trained on fewer classes",
             "tables 5.3.1 and 5.3.2",
-            several(
-                "by",
-                {
-                    "width": lower("tunnel_start", {"width": 2}, than={"width": 0.25}),
-                    "classes": rises("tunnel_start", over="classes"),
-                },
-            ),
+            several("by", EARLIER),
             each=("network", "rate"),
             scales=("gpu", "paper"),
             paper="earlier",

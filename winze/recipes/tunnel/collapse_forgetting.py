@@ -7,16 +7,9 @@ Task 1 is trained at different learning rates, each until the same training loss
 the rank of their last hidden layer and not in how well they fit. Task 2 is the same for all.
 """
 
-from __future__ import annotations
-
-from dataclasses import dataclass, replace
-
-from winze.lab import Axis, Bench, Continual, Question, Recipe, Scale
-from winze.lab.claims import alike, at_most, higher, lower
-from winze.lab.claims.quantities import Whole
+from winze.lab import Axis, Question, Recipe, Scale, Whole, alike, at_most, higher, lower
 from winze.recipes.tunnel import _continual as two
-from winze.recipes.tunnel._matched import learn_matched
-from winze.recipes.tunnel._settings import FAST, THESIS
+from winze.recipes.tunnel._settings import FAST
 from winze.report.experiment import over_setting
 from winze.train import Epochs
 
@@ -25,27 +18,16 @@ rank = Whole("last_rank").named("rank of the last hidden layer after task 1")
 loss = Whole("train_loss").named("training loss after task 1")
 
 
-@dataclass(frozen=True)
-class Matched(Continual):
-    """Two tasks; task 1 is trained in rounds until its training loss is below `loss`, task 2 at the rate `second`."""
-
-    loss: float = 0.05
-    rounds: int = 20
-    second: float = 0.03
-
-
-def work(study: Matched, bench: Bench) -> None:
-    """Train task 1 to the loss, read the rank of its last hidden layer, train task 2, and store what was forgotten."""
-    later = replace(study.training, optimizer=replace(study.training.optimizer, lr=study.second))
-    learn_matched(study, bench, later, study.loss, study.rounds)
-
-
 round_ = {"training.length": Epochs(2), "training.evaluate": Epochs(2)}
 recipe = Recipe(
     "tunnel/collapse_forgetting",
-    **THESIS,
+    **two.about(
+        two.learn_matched,
+        "task 1 is trained in rounds of 2 epochs with a new optimizer each, until the loss is reached",
+        study=two.Matched(**two.parts),
+        measures=(*two.STORED, "last_rank", "train_loss", "rounds"),
+    ),
     shows="whether networks of lower rank forget more at the same training loss",
-    study=Matched(**two.parts),
     axes={"rate": Axis("training.optimizer.lr", (0.01, 0.03, 0.1), default=0.03)},
     scales={
         "smoke": Scale({**two.smoke, "loss": 1.5, "rounds": 2}, departures=(two.SMOKE,)),
@@ -53,7 +35,6 @@ recipe = Recipe(
         "gpu": Scale({**FAST, **round_}, seeds=3, departures=("bf16",)),
         "paper": Scale(round_, seeds=3),
     },
-    work=work,
     questions=(
         Question(
             "control: is the rank of the last hidden layer lower at a learning rate of 0.1 than at 0.01?",
@@ -72,9 +53,4 @@ recipe = Recipe(
         over_setting(two.forgetting, x="rate", log=True, up="forgetting of task 1"),
         over_setting(rank, x="rate", log=True, up="rank after task 1"),
     ),
-    departures=(
-        *two.DEPARTURES,
-        "task 1 is trained in rounds of 2 epochs with a new optimizer each, until the loss is reached",
-    ),
-    **two.stored | {"measures": (*two.stored["measures"], "last_rank", "train_loss", "rounds")},
 )

@@ -8,8 +8,6 @@ Claims compare the layer where the tunnel starts with the last hidden layer. Emb
 layers 7 and 18, before and after the tunnel of the thesis's network.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -45,7 +43,12 @@ def kept(measure: str) -> RunNumber:
     return PerFeature(measure, hidden) / PerFeature(measure, AtTunnel)
 
 
+REVERSED = "t-SNE instead of UMAP; the thesis's text once has within and between reversed"
 within, between = kept("intra_variance"), kept("inter_variance")
+change = {
+    "within classes": at_most(within.named("within classes, end over start"), 1),
+    "between classes": at_least(between.named("between classes, end over start"), 1),
+}
 cpu = use.on_digits(
     {"data.name": "digits", "reading.ood": ()},
     "VGG-19 with an eighth of the channels",
@@ -54,41 +57,27 @@ cpu = use.on_digits(
 )
 recipe = Recipe(
     "tunnel/compression",
-    **use.SCANNED
-    | {
-        "departures": (
-            *use.COMMON[:3],
-            "t-SNE instead of UMAP; the thesis's text once has within and between reversed",
-        ),
-        "measures": (*use.MEASURES, "*_variance", "features", "embedding/*"),
-    },
+    **use.scanned("*_variance", "features", "embedding/*") | {"departures": (*use.COMMON[:3], REVERSED)},
     shows="in the tunnel classes get tighter relative to their distance",
     study=Compression(
         Network("winze/vgg19"), Data("cifar10"), use.VGG, Reading(measures=("probe", "rank", "variance"))
     ),
     axes={"network": Axis("network.name", {"vgg19": "winze/vgg19"})},
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             {**use.GRID, "training": use.gentle(use.VGG, 16)},
             seeds=3,
             departures=("16 epochs instead of 160, in bf16", use.GENTLE, use.ON_GRID),
         ),
-        "paper": Scale({**use.FLAT, "method": "umap"}, seeds=3),
-    },
+        Scale({**use.FLAT, "method": "umap"}, seeds=3),
+    ),
     work=read_embeddings,
     claims=(
         Claim(
             "from the start of the tunnel to its end the variance within classes falls and that between classes rises",
             "fig. 5.2.2",
-            several(
-                "variance",
-                {
-                    "within classes": at_most(within.named("within classes, end over start"), 1),
-                    "between classes": at_least(between.named("between classes, end over start"), 1),
-                },
-            ),
+            several("variance", change),
             paper={"within classes": "falls", "between classes": "rises"},
             departure="at scale gpu features are means over a grid, and variances cannot be compared over depth",
         ),

@@ -9,16 +9,13 @@ initial weights (`reset`), also with fresh batch norm statistics (`reset_refresh
 read after every step.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
-from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching
-from winze.lab.claims import at_least, at_most, level, several
+from winze.lab import Axis, Claim, Data, Question, Recipe, Scale, Watching, at_least, at_most, level, several
 from winze.recipes.tunnel import _settings as settings
-from winze.recipes.tunnel import _watched as watched
+from winze.recipes.tunnel import _work as watched
 from winze.recipes.tunnel._settings import CONVOLUTIONS, VGG, gentle, quick, shortened
-from winze.recipes.tunnel._watched import CHANGE, RANK
+from winze.recipes.tunnel._work import CHANGE, RANK
 from winze.train import Constant, Epochs, Milestones, Steps
 
 WHOLE, STEPS = {"watched": "whole training"}, {"watched": "first steps"}

@@ -7,14 +7,12 @@ In task 2 the extractor (layers 1 to 8) or the tunnel is frozen, with its batch 
 of the learning rate. All points of a seed share the network after task 1; those with a start of their own do not.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
+from functools import partial
 
-from winze.lab import Axis, Question, Recipe, Scale
-from winze.lab.claims import higher, not_below, several
+from winze.lab import Axis, Question, Recipe, Scale, higher, not_below, several
 from winze.recipes.tunnel import _continual as two
-from winze.recipes.tunnel._settings import EXTRACTOR, FAST, GENTLE_TASKS, THESIS, TUNNEL
+from winze.recipes.tunnel._settings import EXTRACTOR, FAST, GENTLE_TASKS, TUNNEL
 from winze.report.experiment import over_setting
 from winze.train import Epochs
 
@@ -23,6 +21,7 @@ slowed = {
     for name, globs in {"tunnel": TUNNEL, "extractor": EXTRACTOR}.items()
     for how, factor in {"slow": 0.1, "frozen": 0.0}.items()
 }
+question = partial(Question, each="start")
 at = {name: {"slowed": name} for name in ("none", *slowed)}
 both = (two.kept[1] + two.kept[2]).named("sum of both final accuracies")
 less = {how: higher(two.forgetting, at["none"], than=at[f"extractor {how}"], by=0.1) for how in ("slow", "frozen")}
@@ -30,13 +29,14 @@ more = {how: higher(two.kept[1], at[f"extractor {how}"], than=at[f"tunnel {how}"
 
 recipe = Recipe(
     "tunnel/held",
-    **THESIS,
+    **two.about(
+        two.learn_tasks,
+        "the thesis gives this advice and does not test it: the experiment is ours",
+        "of runs with a start of their own, the accuracy on task 1 right after it differs by up to 4 points per seed",
+        study=two.Held(**two.parts),
+    ),
     shows="whether freezing the extractor, and not the tunnel, keeps a network from forgetting",
-    study=two.Held(**two.parts),
-    axes={
-        "slowed": Axis("slowed", {"none": (), **slowed}),
-        "start": Axis("shared", {"shared": True, "own": False}),
-    },
+    axes={"slowed": Axis("slowed", {"none": (), **slowed}), "start": Axis("shared", {"shared": True, "own": False})},
     scales={
         "smoke": Scale(
             two.smoke, {"slowed": ("none", "extractor frozen"), "start": ("shared",)}, departures=(two.SMOKE,)
@@ -53,34 +53,22 @@ recipe = Recipe(
         ),
         "paper": Scale({}, {"start": ("shared",)}, seeds=3),
     },
-    work=two.learn_tasks,
     questions=(
-        Question(
+        question(
             "does a slow or frozen extractor reduce forgetting of task 1 by 10 points or more?",
             several("extractor", less),
-            each="start",
         ),
-        Question(
-            "does a slow or frozen extractor keep more of task 1 than a slow or frozen tunnel?",
-            several("layers", more),
-            each="start",
+        question(
+            "does a slow or frozen extractor keep more of task 1 than a slow or frozen tunnel?", several("layers", more)
         ),
-        Question(
+        question(
             "does a network with a frozen tunnel learn task 2 as well (5 points less at most)?",
             not_below(two.learned[2], at["tunnel frozen"], than=at["none"], margin=0.05),
-            each="start",
         ),
-        Question(
+        question(
             "are both tasks together more accurate at the end with a frozen extractor?",
             higher(both, at["extractor frozen"], than=at["none"]),
-            each="start",
         ),
     ),
     figures=tuple(over_setting(one, x="slowed", line="start", up=str(one)) for one in (two.forgetting, both)),
-    departures=(
-        *two.DEPARTURES,
-        "the thesis gives this advice and does not test it: the experiment is ours",
-        "of runs with a start of their own, the accuracy on task 1 right after it differs by up to 4 points per seed",
-    ),
-    **two.stored,
 )

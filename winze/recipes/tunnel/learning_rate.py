@@ -8,8 +8,6 @@ Networks are compared after as many epochs, and where the training loss of an ep
 network with the lower rank might only have fitted the data further. For this all layers are probed every other epoch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,6 +21,15 @@ from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST
 from winze.report.experiment import over_depth, over_setting
 from winze.train import Epochs, Training
 
+NETWORKS = {
+    "vgg19": {"network.name": "winze/vgg19"},
+    "resnet18": {
+        "network.name": "winze/resnet18",
+        "network.options": use.STEMS["7x7/1"],
+        "reading.places": "blocks",
+        "watching.places": "blocks",
+    },
+}
 LOSSES = (0.5, 0.1)
 START = TunnelLayer().named("tunnel start")
 OOD_END = hidden("probe", OOD).named("OOD accuracy of the last hidden layer")
@@ -52,9 +59,7 @@ cpu = use.on_digits(
     axes={"network": ("vgg19",)},
     at=(({}, {"network.name": "winze/vgg19x0.125"}),),
 )
-big = {"watching.pool": use.POOLED, "reading.pool": use.POOLED}
 departures = (
-    *use.COMMON,
     "learning rates of 0.01, 0.03 and 0.2 beside the thesis's 0.1, and a warm-up of two epochs, which 0.2 needs",
     "during training, layers are read every two epochs by ridge probes on 10,000 training images and at most 1000 "
     "features, ranks on 4000 test images; the training loss is the mean over an epoch",
@@ -62,31 +67,17 @@ departures = (
 
 recipe = Recipe(
     "tunnel/learning_rate",
-    **use.SCANNED | {"measures": (*use.MEASURES, *COURSE.values(), LOSS, "epoch_steps"), "departures": departures},
+    **use.scanned(*COURSE.values(), LOSS, "epoch_steps", departures=departures),
     shows="the higher the learning rate, the further the tunnel's rank collapses",
     study=replace(use.study, training=warm(use.VGG), watching=watching),
-    axes={
-        "network": Axis(
-            "",
-            {
-                "vgg19": {"network.name": "winze/vgg19"},
-                "resnet18": {
-                    "network.name": "winze/resnet18",
-                    "network.options": {"stem": "thesis", "stem_stride": 1},
-                    "reading.places": "blocks",
-                    "watching.places": "blocks",
-                },
-            },
-        ),
-        "rate": Axis("training.optimizer.lr", (0.01, 0.03, 0.1, 0.2), default=0.1),
-    },
+    axes={"network": Axis("", NETWORKS), "rate": Axis("training.optimizer.lr", (0.01, 0.03, 0.1, 0.2), default=0.1)},
     scales={
         "smoke": replace(use.smoke(cpu), axes={**cpu.axes, "rate": (0.03, 0.1)}),
         "cpu": cpu,
         "gpu": Scale(
             {**use.GRID, **use.TINY, "training": warm(use.quick(use.VGG, 60))},
             seeds=3,
-            at=(({"network": "resnet18"}, big),),
+            at=(({"network": "resnet18"}, {"watching.pool": use.POOLED, "reading.pool": use.POOLED}),),
             departures=(use.ON_TINY, use.ON_GRID, "60 epochs instead of 160, in bf16"),
         ),
         "paper": use.as_published(),

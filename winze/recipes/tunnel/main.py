@@ -8,8 +8,6 @@ features to a rank of about the number of classes, and lowers OOD accuracy. The 
 published. Block k of a ResNet is layer 2k + 1; with projections the end of the third stage, layer 27, is layer 29.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Claim, Question, Reading, Recipe, Scale, at_least, at_most, higher, level, tunnel_at
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST, OOD_PEAK_AFTER_START
@@ -28,17 +26,16 @@ cpu = Scale(
 
 recipe = Recipe(
     "tunnel/main",
-    **use.SCANNED | {"measures": (*use.MEASURES, "effective_rank", "correct/*")},
+    **use.scanned("effective_rank", "correct/*"),
     shows="deep layers add no accuracy, lower the rank to about the number of classes, and lose OOD accuracy",
     study=use.study,
     axes={
         "network": Axis("", {f"mlp{n}": {"network.name": f"winze/mlp{n}x256"} for n in (4, 8)} | use.NETWORKS),
         "data": Axis("", use.DATA | {"digits": use.DIGITS}),
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             use.FLAT,
             axes={"network": BIG, "data": ("cifar10",)},
             seeds=3,
@@ -49,11 +46,11 @@ recipe = Recipe(
             ),
             departures=(use.ON_TINY, "MLP-12 for 200 epochs instead of 1000", "VGG-19 and ResNet-34 in bf16"),
         ),
-        "paper": use.as_published(
+        use.as_published(
             axes={"network": BIG, "data": tuple(use.DATA)},
             only=lambda point: (point["network"], point["data"]) in START,
         ),
-    },
+    ),
     claims=(
         Claim(
             "the tunnel starts at layer 4 of MLP-12, 8 of VGG-19 and 20 of ResNet-34 on CIFAR-10 (by 95 % of the "

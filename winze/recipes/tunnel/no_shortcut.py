@@ -7,8 +7,6 @@ A plain network is a ResNet under the rule `NoShortcut`: y = f(x), projections n
 at 98 % of the accuracy and ResNets at 95 %; here both are compared at 95 %.
 """
 
-from __future__ import annotations
-
 from winze.lab import Axis, Claim, Question, Recipe, at_least, higher, lower
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import FINAL_RANK, OOD_LOST, SPIKE, SPIKE_AT, SPIKE_HEIGHT
@@ -27,7 +25,7 @@ cpu = use.on_digits(
 
 recipe = Recipe(
     "tunnel/no_shortcut",
-    **use.SCANNED,
+    **use.scanned(),
     shows="without shortcuts a ResNet's tunnel starts earlier and loses more OOD accuracy",
     study=use.resnets,
     axes={
@@ -35,16 +33,15 @@ recipe = Recipe(
         "network": Axis("network.rule", {"resnet": None, "plain": NoShortcut()}),
         "rate": Axis("training.optimizer.lr", (0.03, 0.1)),
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {"reading.pool": use.POOLED},
             "20 epochs (24 at a learning rate of 0.1) instead of 164, in bf16",
             at=use.at_rates({}, use.RESNET, 20, 24),
         ),
-        "paper": use.as_published(axes={"rate": (0.1,)}),
-    },
+        use.as_published(axes={"rate": (0.1,)}),
+    ),
     claims=(
         Claim(
             "probes of a ResNet saturate earlier without shortcuts (at 95 % of the accuracy)",

@@ -8,8 +8,6 @@ sets. VGG-19s trained on a percentage of the `classes` of another set are probed
 all classes takes. At scale gpu Tiny-ImageNet stands in for CIFAR-100; some of its classes are close to CIFAR-10's.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 
@@ -61,7 +59,7 @@ of_best = partial(over_depth, panel=by_network, up="probe, share of its best lay
 
 recipe = Recipe(
     "tunnel/ood",
-    **use.SCANNED | {"departures": (*use.COMMON, "the thesis does not state its OOD classes nor the sizes of subsets")},
+    **use.scanned(departures=("the thesis does not state its OOD classes nor the sizes of subsets",)),
     shows="OOD accuracy peaks where the tunnel starts and falls behind it",
     study=use.study,
     axes={
@@ -70,10 +68,9 @@ recipe = Recipe(
         "classes": Axis("", {part: {} for part in (10, 30, 40, 50, 60, 100)}, default=100),
         "rate": use.RATES,
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {"reading.ood": ("tinyimagenet", *TINY.values(), *HERE, *ELSEWHERE), "reading.ood_limit": 5000},
             "10, 30 and 100 classes of Tiny-ImageNet, 300 images each, instead of subsets of CIFAR-100",
             "at most 5000 OOD samples; 16 to 20 epochs (MLP-12: 60) instead of 160 to 1000; VGG and ResNet in bf16",
@@ -93,13 +90,13 @@ recipe = Recipe(
                 ),
             ),
         ),
-        "paper": use.as_published(
+        use.as_published(
             {"reading.ood": (use.TEN_OF_CIFAR100, *CIFAR.values(), *HERE, *ELSEWHERE[:-1])},
             axes=large | {"source": ("cifar10", "cifar100"), "classes": (30, 50, 100), "rate": (0.05, 0.1)},
             only=runs,
             at=(*FEWER, *use.fewer("vgg19", use.VGG)),
         ),
-    },
+    ),
     claims=(
         Claim(
             "networks trained on fewer classes lose more OOD accuracy in the tunnel",

@@ -9,8 +9,6 @@ probe is fitted, and what the accuracy of a layer is compared with. Points that 
 their training. `stem` is the first convolution of a ResNet: 7 x 7 of stride 2 or 1, then a pool, or 3 x 3.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -20,21 +18,14 @@ from winze.lab.claims.quantities import TunnelLayer
 from winze.lab.study import learn, prepare, read
 from winze.readings import Point
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._bars import LayerReaching
+from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel._tables import BY_DATA
 from winze.report.experiment import over_depth, over_setting
 
-STEMS = {
-    "7x7/2": {"stem": "thesis", "stem_stride": 2},
-    "7x7/1": {"stem": "thesis", "stem_stride": 1},
-    "3x3": {"stem": "cifar"},
-}
 POOLS, PROBES, EACH = ("flatten", 4, 2, "mean"), ("ridge", "adam"), ("network", "stem", "pool", "probe")
+FULL = ("vgg19", "resnet34")
 START, START_98 = (
-    {
-        cell: BY_DATA[cell[0], "cifar10"][column]
-        for cell in product(("vgg19", "resnet34"), ("own", *STEMS), POOLS, PROBES)
-    }
+    {cell: BY_DATA[cell[0], "cifar10"][column] for cell in product(FULL, ("own", *use.STEMS), POOLS, PROBES)}
     for column in (0, 1)
 )
 BARS = {"own accuracy": TunnelLayer(), "80 % accuracy": LayerReaching(0.8)}
@@ -76,12 +67,12 @@ cpu = use.on_digits(
     only=runs,
     at=tuple(({"network": one}, {"network.name": f"winze/{one}x0.125"}) for one in small["network"]),
 )
-full = {"network": ("vgg19", "resnet34")}
+full = {"network": FULL}
 quick = {"pool": ("flatten", "mean"), "stem": ("own", "7x7/2", "3x3")}
 
 recipe = Recipe(
     "tunnel/protocol",
-    **use.SCANNED | {"measures": (*use.MEASURES, "correct/*")},
+    **use.scanned("correct/*"),
     shows="the tunnel of one network starts at different layers by the pooling, the probe and the bar",
     study=use.study,
     axes={
@@ -89,7 +80,7 @@ recipe = Recipe(
             "vgg19": {"network.name": "winze/vgg19"},
             **{one: {"network.name": f"winze/{one}", "reading.places": "blocks"} for one in ("resnet34", "resnet18")},
         }),
-        "stem": Axis("network.options", {"own": {}, **STEMS}),
+        "stem": Axis("network.options", {"own": {}, **use.STEMS}),
         "pool": Axis("reading.pool", POOLS),
         "probe": Axis("reading.probe", PROBES),
     },

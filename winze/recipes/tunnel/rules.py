@@ -8,8 +8,6 @@ VGGs and ResNets have one. `slow_tunnel` trains the layers behind the eighth at 
 timm's ViT-Tiny on patches of 4 x 4, read after every block at its class token.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from winze.lab import Axis, Question, Recipe, at_most, higher, lower, not_below, several
@@ -20,12 +18,27 @@ from winze.report.experiment import over_depth, tunnel_starts
 from winze.shape import DecayedIdentity, ResidualDropPath
 from winze.train import Epochs
 
+NETWORKS = use.networks("vgg19", "resnet34") | {
+    "resnet18": {**use.resnet, "network.options.stem_stride": 1},
+    "vit": {
+        "network.name": "vit_tiny_patch16_224",
+        "network.options": {"img_size": 32, "patch_size": 4},
+        "reading.places": "blocks",
+        "training": use.VIT,
+    },
+}
 RULES = {"residual_droppath": ResidualDropPath(), "decayed": DecayedIdentity(0.6)}
 OF = {"vgg": ("standard", "slow_tunnel"), "res": ("standard", "residual_droppath", "decayed"), "vit": ("standard",)}
 SLOW = {"rule": "slow_tunnel"}, {"training.optimizer.rates": tuple((glob, 0.1) for glob in use.TUNNEL)}
 PATCHES = {"img_size": 8, "patch_size": 2, "in_chans": 1, "embed_dim": 48, "depth": 6, "num_heads": 3}
 TOKEN = {"network": "vit"}, {"reading.pool": "token"}
 STANDARD, each = {"rule": "standard"}, ("network", "rule", "rate")
+EFFECTS = {
+    "earlier start": lower("tunnel_start", than=STANDARD),
+    "less OOD accuracy lost": lower(OOD_LOST, than=STANDARD),
+    "higher final rank": higher(FINAL_RANK, than=STANDARD),
+    "same accuracy": not_below("accuracy", than=STANDARD, margin=0.01),
+}
 large = {"network": ("vgg19", "resnet34", "vit")}
 
 
@@ -48,32 +61,17 @@ cpu = use.on_digits(
 )
 recipe = Recipe(
     "tunnel/rules",
-    **use.SCANNED
-    | {"departures": (*use.COMMON, "layers of a ViT are its patch embedding, four per block, and the output")},
+    **use.scanned(departures=("layers of a ViT are its patch embedding, four per block, and the output",)),
     shows="whether slower layers, other shortcuts or attention change the tunnel",
     study=use.study,
     axes={
-        "network": Axis(
-            "",
-            {
-                "vgg19": {},
-                "resnet34": use.NETWORKS["resnet34"],
-                "resnet18": {**use.resnet, "network.options.stem_stride": 1},
-                "vit": {
-                    "network.name": "vit_tiny_patch16_224",
-                    "network.options": {"img_size": 32, "patch_size": 4},
-                    "reading.places": "blocks",
-                    "training": use.VIT,
-                },
-            },
-        ),
+        "network": Axis("", NETWORKS),
         "rule": Axis("network.rule", {"standard": None, "slow_tunnel": None} | RULES),
         "rate": Axis("training.optimizer.lr", (0.03, 0.1, 0.001)),
     },
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": use.on_gpu(
+    scales=use.scales(
+        cpu,
+        use.on_gpu(
             {},
             "16 epochs of VGG and ResNet, 24 of the ViT, in bf16",
             axes=large,
@@ -86,8 +84,8 @@ recipe = Recipe(
                 *(TOKEN, SLOW),
             ),
         ),
-        "paper": use.as_published(axes=large | {"rate": (0.1, 0.001)}, only=runs, at=(TOKEN, SLOW)),
-    },
+        use.as_published(axes=large | {"rate": (0.1, 0.001)}, only=runs, at=(TOKEN, SLOW)),
+    ),
     questions=(
         Question(
             "does the tunnel start within the first three quarters of the layers?",
@@ -97,15 +95,7 @@ recipe = Recipe(
         Question(
             "does a slow tunnel, ResidualDroppath or a decayed shortcut make the tunnel start earlier, lose less OOD "
             "accuracy, end at a higher rank, and keep the accuracy (margin 1 point)?",
-            several(
-                "effect",
-                {
-                    "earlier start": lower("tunnel_start", than=STANDARD),
-                    "less OOD accuracy lost": lower(OOD_LOST, than=STANDARD),
-                    "higher final rank": higher(FINAL_RANK, than=STANDARD),
-                    "same accuracy": not_below("accuracy", than=STANDARD, margin=0.01),
-                },
-            ),
+            several("effect", EFFECTS),
             each=each,
             departure=f"{use.OWN_BAR}; {use.FEW_IMAGES}",
         ),

@@ -7,12 +7,8 @@ Forgetting is the accuracy on a task right after it minus that at the end. A VGG
 extractor that the thesis finds on CIFAR-10, two linear layers and the output.
 """
 
-from __future__ import annotations
-
-from winze.lab import Axis, Recipe, Scale
-from winze.lab.claims import higher, not_below, rises, several
+from winze.lab import Axis, Recipe, Scale, higher, not_below, rises, several
 from winze.recipes.tunnel import _continual as two
-from winze.recipes.tunnel._settings import THESIS
 from winze.report.experiment import over_setting
 
 LINEAR = 3  # layers behind the convolutions
@@ -21,9 +17,8 @@ learned = {f"task {k}": one for k, one in two.learned.items()}
 
 recipe = Recipe(
     "tunnel/shorter",
-    **THESIS,
+    **two.about(two.learn_tasks, "the deepest convolutions are removed first; the thesis does not say which"),
     shows="networks without a tunnel are as accurate and forget less",
-    study=two.study,
     axes={
         "layers": Axis("network.options.convs", {n + LINEAR: n for n in (2, 4, 6, 8, 10, 13, 16)}, default=19),
         "rate": two.RATE,
@@ -34,7 +29,6 @@ recipe = Recipe(
         "gpu": Scale(two.ten_epochs, seeds=3, at=(two.GENTLY, two.FIFTEEN), departures=(two.SHORT, two.TWO_RATES)),
         "paper": Scale({}, two.PUBLISHED, seeds=3),
     },
-    work=two.learn_tasks,
     claims=(
         two.claim(
             "VGG-19 without its tunnel (8 of its 16 convolutions) learns both tasks as well as the whole network (2 "
@@ -64,6 +58,4 @@ recipe = Recipe(
         over_setting(learned, x="layers", panel="rate", up="accuracy right after the task"),
         over_setting(two.forgetting, x="layers", line="rate", up="forgetting of task 1"),
     ),
-    departures=(*two.DEPARTURES, "the deepest convolutions are removed first; the thesis does not say which"),
-    **two.stored,
 )

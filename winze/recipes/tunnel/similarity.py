@@ -8,8 +8,6 @@ CKA is the unbiased one of minibatches. The L1 distance of two layers of one wid
 of the hidden layers: layers 5 to 12 of MLP-12, as in the thesis. The maps mark where probes find its start.
 """
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np
@@ -53,14 +51,13 @@ cpu = Scale(
 )
 recipe = Recipe(
     "tunnel/similarity",
-    **use.SCANNED | {"measures": (*use.MEASURES, "cka", "l1")},
+    **use.scanned("cka", "l1"),
     shows="the layers of the tunnel are similar to each other",
     study=Likeness(Network("winze/mlp8x256"), Data("cifar10"), use.SMALL, reading, distances=True),
     axes={"network": Axis("", networks)},
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             use.GRID,
             axes=large,
             seeds=3,
@@ -71,8 +68,8 @@ recipe = Recipe(
             ),
             departures=(use.GENTLE, use.ON_GRID, "60 epochs of MLP-12, 16 of the others, in bf16"),
         ),
-        "paper": Scale(use.FLAT, axes=large, seeds=3),
-    },
+        Scale(use.FLAT, axes=large, seeds=3),
+    ),
     work=read_distances,
     claims=(
         Claim(

@@ -7,8 +7,6 @@ The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether networks that a 
 our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -44,21 +42,20 @@ cpu = use.on_digits(
 
 recipe = Recipe(
     "tunnel/small",
-    **use.SCANNED | {"measures": (*use.MEASURES, "effective_rank")},
+    **use.scanned("effective_rank"),
     shows="whether the small networks that come with winze have tunnels",
     study=use.study,
     axes={"network": Axis("", NETWORKS)},
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             {**use.GRID, **use.TINY},
             seeds=3,
             at=each("training", *short) + POOLS,
             departures=(use.ON_TINY, use.ON_GRID, "60 epochs of VGG and ResNet, 100 of the ViT, in bf16"),
         ),
-        "paper": use.as_published(at=each("training", use.VGG, use.RESNET, use.VIT) + POOLS[2:]),
-    },
+        use.as_published(at=each("training", use.VGG, use.RESNET, use.VIT) + POOLS[2:]),
+    ),
     questions=(
         Question(
             "does the tunnel start within the first three quarters of the layers?",

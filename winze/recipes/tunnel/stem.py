@@ -8,8 +8,6 @@ layer 13. `maps` is the side of the first block's feature maps as a share of the
 stride 1, and 1 with a 3 x 3 convolution and no pool.
 """
 
-from __future__ import annotations
-
 import math
 
 from winze.lab import Axis, Question, Recipe, Scale, lower, rises, tunnel_at
@@ -17,25 +15,24 @@ from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import OOD_LOST
 from winze.report.experiment import over_depth, tunnel_starts
 
-STEMS = {0.25: {"stem": "thesis", "stem_stride": 2}, 0.5: {"stem": "thesis", "stem_stride": 1}, 1: {"stem": "cifar"}}
+STEMS = dict(zip((0.25, 0.5, 1), use.STEMS.values(), strict=True))
 cpu = use.on_digits({"network.name": "winze/resnet18x0.125"}, "ResNet-18 with an eighth of the channels")
 
 recipe = Recipe(
     "tunnel/stem",
-    **use.SCANNED,
+    **use.scanned(),
     shows="the larger a ResNet-18's feature maps, the later its tunnel starts",
     study=use.resnets,
     axes={"maps": Axis("network.options", STEMS)},
-    scales={
-        "smoke": use.smoke(cpu),
-        "cpu": cpu,
-        "gpu": Scale(
+    scales=use.scales(
+        cpu,
+        Scale(
             {**use.GRID, **use.TINY, "reading.pool": use.POOLED, "training": use.gentle(use.RESNET, 16)},
             seeds=3,
             departures=(use.ON_TINY, "16 epochs instead of 164, in bf16", use.GENTLE, use.ON_GRID),
         ),
-        "paper": use.as_published(),
-    },
+        use.as_published(),
+    ),
     questions=(
         Question(
             "does the tunnel start later the larger the feature maps?",

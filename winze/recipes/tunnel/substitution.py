@@ -8,17 +8,12 @@ bottom-up; `front_2` is M2^{1:x} + M1^{x+1:n}. Both are evaluated on each task t
 of hidden layers, 18 of a VGG-19. Top layers of M2 that those of M1 can replace without loss on task 2 are a tunnel.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
-from winze.lab import Axis, Recipe, Scale
-from winze.lab.claims import at_least, at_most, higher, level, several
+from winze.lab import Axis, Recipe, Scale, at_least, at_most, higher, level, several
 from winze.lab.claims.quantities import At
-from winze.lab.continual import over_chance
 from winze.readings import Point
 from winze.recipes.tunnel import _continual as two
-from winze.recipes.tunnel._settings import THESIS
 from winze.report.experiment import over_depth
 from winze.train import Epochs
 
@@ -44,9 +39,8 @@ lines = {f"M{k}^{{1:x}} + M{3 - k}, task {task}": (f"front_{k}", f"task {task}")
 
 recipe = Recipe(
     "tunnel/substitution",
-    **THESIS,
+    **two.about(two.substitute, *two.CROSSED, measures=("front_*",), accuracy=At("front_1", -1, "task 1")),
     shows="the top layers can be exchanged between the networks of two tasks without loss",
-    study=two.study,
     axes={
         "split": Axis("tasks", two.splits),
         "network": Axis("network.name", {name: f"winze/{name}" for name in ("vgg19", "vgg13")}),
@@ -76,7 +70,6 @@ recipe = Recipe(
         ),
         "paper": Scale({}, {"width": (1, 0.25, 2), **two.PUBLISHED}, seeds=3, only=varies_one),
     },
-    work=two.substitute,
     claims=(
         two.claim(
             "layers above the extractor can be exchanged between the networks of two tasks: the top 10 change task 2 "
@@ -102,7 +95,4 @@ recipe = Recipe(
         over_depth(lines, at={"network": "vgg19", "width": (1, 0.125)}, title="Layers substituted", **looks),
         over_depth(lines, at=fives, title="Layers substituted by width", **looks),
     ),
-    departures=(*two.DEPARTURES, *two.CROSSED),
-    measures=("front_*",),
-    learned=(over_chance(At("front_1", -1, "task 1")), 2.0),
 )

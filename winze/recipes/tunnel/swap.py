@@ -8,14 +8,10 @@ its tunnel (the other hidden layers) after task k; E_a + T_b is evaluated on eac
 new head is fitted on task 1, on top of E2 + T1 or directly on top of E2.
 """
 
-from __future__ import annotations
-
-from winze.lab import Axis, Reading, Recipe, Scale
-from winze.lab.claims import at_least, higher, level, several
-from winze.lab.continual import over_chance
+from winze.lab import Axis, Recipe, Scale, at_least, higher, level, several
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel._continual import PROBED, TUNED, on
-from winze.recipes.tunnel._settings import FAST, THESIS
+from winze.recipes.tunnel._settings import FAST
 from winze.report.experiment import over_setting
 
 TABLE = {  # table 5.4.1: accuracy in percent, by task
@@ -36,9 +32,8 @@ unequal = {"T1, task 2": level(gain[2], 0, within=0.05), "T2, task 1": at_least(
 
 recipe = Recipe(
     "tunnel/swap",
-    **THESIS,
+    **two.swapped("new heads are linear probes: Adam at 0.001, 30 epochs; ridge on digits"),
     shows="the tunnel is task-agnostic; what a task needs and forgets is the extractor",
-    study=two.Swap(**two.parts, reading=Reading(probe="adam")),
     axes={"split": Axis("tasks", {name: two.splits[name] for name in ("5+5", "7+3")}), "rate": two.RATE},
     scales={
         "smoke": Scale({**two.smoke, "reading.probe": "ridge"}, two.PUBLISHED, departures=(two.SMOKE,)),
@@ -46,7 +41,6 @@ recipe = Recipe(
         "gpu": Scale(FAST, seeds=3, at=(two.GENTLY,), departures=(two.TWO_RATES,)),
         "paper": Scale({}, two.PUBLISHED, seeds=3),
     },
-    work=two.exchange,
     claims=(
         two.claim(
             "the tunnel is task-agnostic: the other task's tunnel keeps the accuracy within 5 points, the other task's "
@@ -89,11 +83,4 @@ recipe = Recipe(
         )
         for k, rows in TABLE.items()
     ),
-    departures=(
-        *two.DEPARTURES,
-        *two.CROSSED,
-        "new heads are linear probes: Adam at 0.001, 30 epochs; ridge on digits",
-    ),
-    measures=("E*",),
-    learned=(over_chance(on(1, "E1+T1")), 2.0),
 )

@@ -7,14 +7,10 @@ The experiment of tunnel/swap (table 5.4.1) at T = 1 and T = 100. A high tempera
 (chapter 6), so the tunnel might begin before layer 8, and less of what a task needs might be lost with the extractor.
 """
 
-from __future__ import annotations
-
-from winze.lab import Axis, Question, Reading, Recipe, Scale
-from winze.lab.claims import alike, higher, several
-from winze.lab.continual import over_chance
+from winze.lab import Axis, Question, Recipe, Scale, alike, higher, several
 from winze.recipes.tunnel import _continual as two
 from winze.recipes.tunnel._continual import PROBED, TUNED, on
-from winze.recipes.tunnel._settings import FAST, GENTLE_TASKS, THESIS
+from winze.recipes.tunnel._settings import FAST, GENTLE_TASKS
 from winze.report.experiment import over_setting
 from winze.train import Classify
 
@@ -27,9 +23,10 @@ gentle = {"training.optimizer": GENTLE_TASKS.optimizer, "training.schedule": GEN
 
 recipe = Recipe(
     "tunnel/swap_temperature",
-    **THESIS,
+    **two.swapped(
+        "the loss at T = 100 is multiplied by T, so that gradients do not shrink; learning rates are the same"
+    ),
     shows="whether a high softmax temperature moves forgetting from the extractor to the tunnel",
-    study=two.Swap(**two.parts, reading=Reading(probe="adam")),
     axes={"temperature": Axis("training.objective", HEATED)},
     scales={
         "smoke": Scale({**two.smoke, "reading.probe": "ridge"}, departures=(two.SMOKE,)),
@@ -37,7 +34,6 @@ recipe = Recipe(
         "gpu": Scale({**FAST, **gentle}, seeds=3, departures=("bf16; learning rate 0.03 with a warm-up of one epoch",)),
         "paper": Scale({}, seeds=3),
     },
-    work=two.exchange,
     questions=(
         Question(
             "does T = 100 raise what the tunnel of task 2 costs task 1, and lower what its extractor costs?",
@@ -64,11 +60,4 @@ recipe = Recipe(
             up="accuracy lost on task 1",
         ),
     ),
-    departures=(
-        *two.DEPARTURES,
-        *two.CROSSED,
-        "the loss at T = 100 is multiplied by T, so that gradients do not shrink; learning rates are the same",
-    ),
-    measures=("E*",),
-    learned=(over_chance(on(1, "E1+T1")), 2.0),
 )
