@@ -163,6 +163,7 @@ function paint() {
   if (model.focused && model.focus) card(model, model.focused, anchor);
   while (unacknowledged > 0) { unacknowledged--; wire.send("ack"); }
   document.documentElement.dataset.frames = frames;
+  document.documentElement.dataset.read = model.nets[0]?.profile?.facts.step ?? ""; // the step of the depth profile
 }
 
 function transport() {

@@ -86,8 +86,8 @@ export function trainingPanels(model) {
   const colour = (t, i, alone) => (two() ? t.nets[i] : t[alone]);
   return [
     new Panel({
-      key: "depth", title: "Probe and rank over depth",
-      choice: { label: "Rank", options: { effective_rank: "effective rank", rank: "numerical rank" } },
+      key: "depth", title: "Probe and rank by layer",
+      choice: { label: "Rank", options: { effective_rank: "effective", rank: "numerical" } },
       draw: (p, t, rank) => depthChart(p, t, rank, model, colour),
       say: () => model.nets.map((net, i) => names(model)[i] + tunnelText(net)).join("; "),
     }),
@@ -127,7 +127,7 @@ export function trainingPanels(model) {
         series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [], dots: model.curves.at.length < 12 })),
         legend: two() ? undefined : [], marks: model.live ? [] : [model.step],
       }, t),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}${short(net.profile?.facts.logits_norm ?? NaN)}`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}mean norm ${short(net.profile?.facts.logits_norm ?? NaN)} on test points`).join("; "),
     }),
   ];
 }

@@ -165,7 +165,7 @@ export class Viewer {
     const has = (test) => this.scans.some(test);
     const pick = (layer) => this.walk(layer);
     return [
-      new Panel({ key: "depth", title: "Probe and rank over depth", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
+      new Panel({ key: "depth", title: "Probe and rank by layer", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
       this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
       has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Embedding by layer", height: 320, draw: (p, t) => this.embedding(p, t), say: () => "one dot per test sample, coloured by class" }),
       has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}` }),
