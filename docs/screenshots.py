@@ -23,15 +23,15 @@ from typing import Any
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 TALL, NARROW = {"width": 1280, "height": 1100}, {"width": 390, "height": 844}
 PAGES: dict[str, tuple[str, dict[str, int], str]] = {  # the state in the link, the size of the page, its colours
-    "play": ("a.depth=8&a.width=8&a.lr=0.005&step=1500", TALL, "light"),
+    "play": ("a.depth=8&a.width=8&step=1500", TALL, "light"),
     "play_two": (
         "two=1&a.depth=12&a.width=8&b.depth=12&b.width=8&b.rule=DecayedIdentity&a.lr=0.005&b.lr=0.005&step=1000",
         TALL,
         "light",
     ),
 }
-VIEWER = ("layer=12", {"width": 1280, "height": 1060}, "light")
-COLOURS = 128  # of a stored screenshot
+VIEWER = ("layer=11", {"width": 1280, "height": 1060}, "light")
+COLOURS = 256  # of a stored screenshot
 
 
 def main() -> None:
@@ -97,7 +97,7 @@ def taken(page: Any, file: Path) -> None:
 
     page.mouse.move(0, 0)
     image = Image.open(BytesIO(page.screenshot()))
-    image.convert("RGB").quantize(COLOURS).save(file, optimize=True)
+    image.convert("RGB").quantize(COLOURS, kmeans=3).save(file, optimize=True)
     page.close()
 
 

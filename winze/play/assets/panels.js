@@ -38,7 +38,7 @@ export class Panel {
 
   // a button that lets this panel stand alone, and puts the others back
   enlarge(onclick) {
-    this.size = make("button", { type: "button", class: "small", id: `${this.key}-size`, "aria-pressed": "false", "aria-label": `Show ${this.title} alone`, onclick }, "Enlarge");
+    this.size = make("button", { type: "button", class: "small", id: `${this.key}-size`, "aria-pressed": "false", "aria-label": `Enlarge ${this.title}`, onclick }, "Enlarge");
     this.tools.append(this.size);
   }
 
@@ -47,6 +47,7 @@ export class Panel {
     if (!this.size) return;
     this.size.setAttribute("aria-pressed", String(large));
     this.size.textContent = large ? "Back to all" : "Enlarge";
+    this.size.setAttribute("aria-label", large ? "Back to all panels" : `Enlarge ${this.title}`);
   }
 
   get width() { return Math.max(60, this.canvas.clientWidth || 320); }

@@ -167,12 +167,15 @@ export class Viewer {
     return [
       new Panel({ key: "depth", title: "Probe and rank by layer", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
       this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
-      has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Embedding by layer", height: 320, draw: (p, t) => this.embedding(p, t), say: () => "one dot per test sample, coloured by class" }),
+      has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Embedding by layer", height: 320, draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare() ? `; layer ${this.layer + 1} has no stored embedding, the nearest is shown` : ""}` }),
       has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}` }),
       has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Spectrum by layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
       has((scan) => Object.keys(scan.training).length) && new Panel({ key: "training", title: "Over training", height: 290, draw: (p, t) => this.training(p, t) }),
     ];
   }
+
+  // whether the chosen layer has no embedding of its own: a scan stores those of a few layers
+  bare() { return this.shown.some((scan) => scan.embedding && !(String(this.layer + 1) in scan.embedding.points)); }
 
   maps(width) { return Math.min(this.shown.length, AT_ONCE, Math.max(1, Math.floor(width / 230))); }
 
