@@ -441,7 +441,8 @@ def test_axe_finds_no_fault(open_page: Any, scheme: str, width: int):
     assert faults(page) == []
 
 
-def test_the_first_paint_comes_soon(open_page: Any):
-    page = open_page(QUICK)
-    paint = "() => performance.getEntriesByName('first-contentful-paint')[0].startTime"
-    assert page.evaluate(paint) < 5000  # below a second on a machine with nothing else to do
+def test_the_first_paint_does_not_wait_for_the_training_process(open_page: Any):
+    page = open_page(QUICK, spy=True)
+    paint = page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    assert paint < page.evaluate("() => window.drawn")
+    assert paint < 20_000  # benchmarks/play.py measures it: below a second on a machine with nothing else to do
