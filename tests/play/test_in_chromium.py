@@ -337,12 +337,11 @@ def test_twenty_users_train_at_once_in_the_browser(chromium: Any, public: tuple[
     address = public[0]
     with chromium.new_context(viewport={"width": 700, "height": 500}) as context:
         context.set_default_timeout(1000 * PATIENCE)
-        pages = [context.new_page() for _ in range(20)]
+        pages, losses = [context.new_page() for _ in range(20)], set()
         for number, page in enumerate(pages):
+            page.bring_to_front()
             page.goto(f"{address}{QUICK}&seed={number}")
-        for page in pages:
             page.wait_for_selector("html[data-frames]")
-        losses = set()
         for number, page in enumerate(pages):
             page.bring_to_front()
             until(lambda page=page, number=number: page.input_value("#seed") == str(number))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 AXE = Path(os.environ.get("WINZE_AXE", Path(__file__).parent / "axe.min.js"))
-PATIENCE = 150.0  # seconds: a machine that runs several test processes is slow, and waiting costs nothing else
+PATIENCE = 300.0  # seconds: a machine that runs several test processes is slow, and waiting costs nothing else
 
 
 def until(true: Any, seconds: float = PATIENCE) -> Any:
