@@ -6,16 +6,29 @@ from typing import Any
 
 import pytest
 from serving import playground
+from talking import talk
+from waiting_page import PATIENCE
 
 CHROMIUM = shutil.which("chromium")
 SPY = "window.opened = []; const Real = WebSocket; window.WebSocket = class extends Real { constructor(...given) { super(...given); window.opened.push(this); } };"  # noqa: E501
+DRAWN = "new MutationObserver(() => { if (document.documentElement.dataset.frames) window.drawn ??= performance.now(); }).observe(document, { attributes: true, subtree: true });"  # noqa: E501
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     with playground() as found:
+        with talk(found) as page:  # the process that workers are forked from has imported torch after this
+            page.get("hello")
         yield found
+
+
+@pytest.fixture(scope="session")
+def public() -> Iterator[tuple[str, dict[str, str]]]:
+    """A server that other machines could reach, with room for twenty pages, and the cookie that its token becomes."""
+    with playground("--host", "0.0.0.0", "--users", "20") as address:
+        token = address.split("?token=")[1]
+        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play={token}"}
 
 
 @pytest.fixture(scope="module")  # two of them must not be open in one process, and other folders open theirs
@@ -42,13 +55,13 @@ def open_page(chromium: Any, address: str) -> Iterator[Any]:
         context = chromium.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme, **more)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(1000 * PATIENCE)
         page.on("console", lambda message: troubles.append(message.text))
         page.on("pageerror", lambda error: troubles.append(str(error)))
         own = base.split("?")[0]
         page.on("request", lambda asked: asked.url.startswith((own, "blob:", "data:")) or troubles.append(asked.url))
         if spy:
-            page.add_init_script(SPY)
+            page.add_init_script(SPY + DRAWN)
         page.goto(base + hash)
         page.wait_for_selector("html[data-frames]")
         return page

@@ -21,5 +21,8 @@ def playground(*words: str) -> Iterator[str]:
         yield process.stdout.readline().split()[-1]
     finally:
         process.terminate()
-        process.wait(20)
-        process.stdout.close()
+        try:
+            process.wait(60)
+        finally:
+            process.kill()
+            process.stdout.close()

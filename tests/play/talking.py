@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from waiting_page import PATIENCE
 from websockets.sync.client import connect
 
 from winze.play.frames import unpack
@@ -22,11 +23,17 @@ class Talk:
     def get(self, kind: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         """The next frame, or the next of this kind."""
         while True:
-            head, arrays = unpack(self.socket.recv(timeout=60))
+            head, arrays = unpack(self.socket.recv(timeout=PATIENCE))
             if head["kind"] == "update":
                 self.send("ack")
             if not kind or head["kind"] == kind:
                 return head, arrays
+
+    def get_within(self, seconds: float) -> None:
+        """Take one frame, or raise TimeoutError."""
+        head, _ = unpack(self.socket.recv(timeout=seconds))
+        if head["kind"] == "update":
+            self.send("ack")
 
     def drain(self) -> None:
         """Take frames until the connection is closed, which raises."""
@@ -45,5 +52,5 @@ def talk(address: str, page: str = "", **more: Any) -> Iterator[Talk]:
     base = address.split("?")[0]
     more.setdefault("origin", base.rstrip("/"))
     live = base.replace("http", "ws") + "live" + (f"?page={page}" if page else "")
-    with connect(live, max_size=None, open_timeout=60, **more) as socket:
+    with connect(live, max_size=None, open_timeout=PATIENCE, **more) as socket:
         yield Talk(socket)

@@ -2,23 +2,26 @@
 
 import asyncio
 import json
+import multiprocessing
 import os
 import socket
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import numpy as np
 import pytest
-from serving import playground
-from talking import talk
-from waiting_page import until
+from talking import Talk, talk
+from waiting_page import PATIENCE, until
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from winze.play.frames import unpack
 from winze.play.guard import MOST_BYTES, Bucket, Guard
 from winze.play.server import assets
 from winze.play.sessions import FullError, Sessions
+from winze.play.settings import parse
+from winze.play.worker import Worker
 
 SMALL = {"points": 32, "batch": 16, "arms": [{"depth": 2, "width": 3}]}
 
@@ -26,7 +29,7 @@ SMALL = {"points": 32, "batch": 16, "arms": [{"depth": 2, "width": 3}]}
 def asked(address: str, path: str = "", **headers: str):
     request = urllib.request.Request(address.split("?")[0] + path, headers=headers)
     try:
-        with urllib.request.urlopen(request, timeout=20) as answer:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
             return answer.status, dict(answer.headers), answer.read()
     except urllib.error.HTTPError as error:
         return error.code, dict(error.headers), error.read()
@@ -85,7 +88,7 @@ def test_an_oversized_message_closes_that_page_alone(address: str):
         with pytest.raises(ConnectionClosed):
             page.drain()
         other.send("step")
-        assert other.get("update")[0]["step"] in (0, 1)
+        assert until(lambda: other.get("update")[0]["step"] == 1)
 
 
 def test_a_flood_of_messages_is_cut_off(address: str):
@@ -122,11 +125,11 @@ def test_a_page_that_does_not_acknowledge_gets_two_updates_and_no_more(address: 
         page.send("start")
         updates = 0
         while updates < 2:
-            updates += b'"update"' in page.socket.recv(timeout=30)[4:60]
+            updates += b'"update"' in page.socket.recv(timeout=PATIENCE)[4:60]
         with pytest.raises(TimeoutError):
             page.socket.recv(timeout=1.0)
         page.send("ack")
-        assert b'"update"' in page.socket.recv(timeout=30)[4:60]
+        assert b'"update"' in page.socket.recv(timeout=PATIENCE)[4:60]
 
 
 def test_the_first_loss_of_a_setup_is_the_same_for_two_pages(address: str):
@@ -150,14 +153,6 @@ def test_a_loss_that_is_lost_stops_the_training_with_advice(address: str):
         assert "diverged" in told
         page.send("start")
         assert "reset to train again" in page.get("error")[0]["message"]
-
-
-@pytest.fixture(scope="module")
-def public() -> Iterator[tuple[str, dict[str, str]]]:
-    """A server that other machines could reach, with room for twenty pages, and the cookie that its token becomes."""
-    with playground("--host", "0.0.0.0", "--users", "20") as address:
-        token = address.split("?token=")[1]
-        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play={token}"}
 
 
 @pytest.mark.slow
@@ -200,16 +195,18 @@ def test_twenty_pages_train_at_once_each_its_own_network_and_one_more_waits(publ
 
 
 def test_a_page_that_goes_away_frees_its_worker(address: str):
+    before = set(_descendants())
     with talk(address) as page:
         page.send("setup", settings=SMALL)
         page.send("start")
         page.get("update")
-        during = len(_descendants())
-    assert until(lambda: len(_descendants()) < during)
+        own = set(_descendants()) - before
+        assert own
+    assert until(lambda: not own & set(_descendants()))
 
 
 def test_a_broken_connection_finds_its_worker_again_and_a_closed_page_does_not(address: str):
-    name = "a" * 32
+    name, before = "a" * 32, set(_descendants())
     with talk(address, page=name) as page:
         page.send("setup", settings=SMALL)
         page.send("step", count=7)
@@ -217,9 +214,9 @@ def test_a_broken_connection_finds_its_worker_again_and_a_closed_page_does_not(a
         page.socket.close(1011)
     with talk(address, page=name) as page:
         assert page.get("resumed")[0]["step"] == 7
-        during = len(_descendants())
+        own = set(_descendants()) - before
         page.socket.close(1001)
-    assert until(lambda: len(_descendants()) < during)
+    assert until(lambda: not own & set(_descendants()))
     with talk(address, page=name) as page:
         assert page.get()[0]["kind"] == "hello"
 
@@ -256,13 +253,110 @@ def test_a_worker_whose_page_does_not_come_back_ends():
         sessions = Sessions(users=1, grace=0.2)
         lost = await sessions.start("f" * 32)
         sessions.keep("f" * 32, lost)
-        for _ in range(100):
-            await asyncio.sleep(0.1)
-            if not sessions.open:
-                break
+        async with asyncio.timeout(PATIENCE):
+            while sessions.open:
+                await asyncio.sleep(0.05)
         return lost.is_alive
 
     assert asyncio.run(alone()) is False
+
+
+def test_a_worker_at_work_keeps_neither_the_server_nor_another_page_waiting(address: str):
+    with talk(address) as busy:
+        busy.send("setup", settings={"arms": [{"depth": 64, "width": 32}]})
+        until(lambda: busy.get("setup")[0]["settings"]["arms"][0]["depth"] == 64)
+        busy.send("step", count=1000)  # answered by one update, when all are done
+        assert asked(address, "main.js")[0] == 200
+        with talk(address) as other:
+            other.send("setup", settings=SMALL)
+            other.send("step", count=2)
+            until(lambda: other.get("update")[0]["step"] == 2)
+        assert not _has_reached(busy, 1000)
+
+
+def _has_reached(page: Talk, step: int) -> bool:
+    """Whether one of the frames that have come shows this step."""
+    try:
+        while unpack(page.socket.recv(timeout=0.01))[0].get("step", 0) < step:
+            pass
+    except TimeoutError:
+        return False
+    return True
+
+
+def test_a_paused_page_costs_no_time(address: str):
+    before = set(_descendants())
+    with talk(address) as page:
+        page.send("setup", settings=SMALL)
+        page.send("step")
+        until(lambda: page.get("update")[0]["step"] == 1)
+        until(lambda: _is_silent(page))
+        (own,) = set(_descendants()) - before
+        spent = _ticks(own)
+        assert _is_silent(page, 2.0)
+        assert _ticks(own) - spent <= 2
+
+
+def _is_silent(page: Talk, seconds: float = 0.5) -> bool:
+    """Whether no frame comes for a while."""
+    try:
+        page.get_within(seconds)
+    except TimeoutError:
+        return True
+    return False
+
+
+def _ticks(process: int) -> int:
+    """Processor time of a process, in hundredths of a second."""
+    words = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(words[11]) + int(words[12])
+
+
+def test_a_link_with_a_step_trains_up_to_it_and_pauses(address: str):
+    with talk(address) as page:
+        page.send("setup", settings=SMALL, until=9)
+        head = until(lambda: (head := page.get("update")[0])["last"] == 9 and not head["running"] and head)
+        assert head["step"] == 9
+        page.send("setup", settings=SMALL, until=-1)
+        assert "until" in page.get("error")[0]["message"]
+
+
+def test_the_profiles_of_two_networks_are_of_the_same_step():
+    ours, theirs = multiprocessing.Pipe()
+    worker = Worker(theirs)
+    worker.build(parse({"points": 64, "arms": [{}, {}]}))
+    worker.reread()
+    while worker.reading is not None:
+        worker.one_step()
+        worker.read()
+    first, second = worker.profiles
+    assert worker.trainer.steps > 5
+    assert first.facts == second.facts
+    assert np.array_equal(first.arrays["cka"], second.arrays["cka"])
+    ours.close(), theirs.close()
+
+
+def test_frames_of_the_largest_networks_stay_small(address: str):
+    with talk(address) as page:
+        page.send("view", columns=24, rows=8)
+        arm = {"depth": 64, "width": 32}
+        page.send("setup", settings={"points": 64, "arms": [arm, arm]})
+        until(lambda: page.get("setup")[0]["settings"]["arms"][0]["depth"] == 64)
+        page.send("start")
+        page.get("update")
+        sizes = []
+        while len(sizes) < 4:
+            frame = page.socket.recv(timeout=PATIENCE)
+            if unpack(frame)[0]["kind"] == "update":
+                page.send("ack")
+                sizes.append(len(frame))
+        assert max(sizes) < 300_000
+
+
+def test_eight_pages_are_taken_unless_told_otherwise():
+    from winze.cli.play import PlayVerb
+
+    assert PlayVerb().users == Sessions().users == 8
 
 
 def _descendants() -> list[int]:

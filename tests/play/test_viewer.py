@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from serving import playground
-from waiting_page import until
+from waiting_page import AXE, faults, save_every_figure, until, url_of
 
 from winze.lab.runs import store
 from winze.lab.runs.results import ResultsError
@@ -75,14 +75,14 @@ def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Pa
         page.click("#depth-size")
         assert page.locator("#panels .panel:visible").count() == 1
         shown = page.inner_text(".facts")
-        other = open_page(page.url[page.url.index("#") :], at=address)
+        other = open_page(url_of(page)[url_of(page).index("#") :], at=address)
         until(lambda: other.inner_text(".facts") == shown)
         assert not other.is_checked("#scan-0")
         assert other.input_value("#measure") == page.input_value("#measure")
         assert other.locator("#panels .panel:visible").count() == 1
         other.click("#depth-size")
         assert other.locator("#panels .panel:visible").count() > 1
-        assert "panel=" not in other.url
+        assert "panel=" not in url_of(other)
         for one in (page, other):
             one.close()
 
@@ -102,8 +102,53 @@ def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
         page.keyboard.press("ArrowRight")
         until(lambda: page.inner_text(".facts") != first)
         assert page.evaluate(image) != before
+        box = page.locator("#depth-canvas").bounding_box()
+        page.mouse.click(box["x"] + box["width"] - 45, box["y"] + box["height"] / 2)
+        until(lambda: page.input_value("#layer") == "19")
+        assert "layer=19" in url_of(page)
         page.uncheck("#scan-0")
         until(lambda: page.locator("#networks .panel").count() == 1)
         page.select_option("#measure", index=0)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
         page.close()  # before the server, or it would try to connect again
+
+
+@pytest.mark.slow
+def test_the_embedding_changes_with_the_layer_and_every_panel_is_saved(scans: Path, open_page: Any, tmp_path: Path):
+    with playground(str(scans / "plain")) as address:
+        page = open_page(at=address)
+        image = "() => document.getElementById('embedding-canvas').toDataURL()"
+        before = page.evaluate(image)
+        page.focus("#layer")
+        page.keyboard.press("End")
+        until(lambda: page.evaluate(image) != before)
+        shown = page.locator("#panels .panel:visible").count()
+        assert shown >= 4
+        assert save_every_figure(page, tmp_path) == shown
+        page.close()
+
+
+@pytest.mark.slow
+def test_the_runs_of_a_recipe_are_compared_by_letters(open_page: Any):
+    with playground(str(RESULTS / "tunnel" / "main.json")) as address:
+        page = open_page(at=address)
+        assert page.locator("#networks .panel").count() == 2
+        points = [text.split(", seed")[0].split(": ")[1] for text in page.locator("#networks h2").all_inner_texts()]
+        assert points[0] != points[1]
+        assert page.locator(".facts th[scope=col]").all_inner_texts() == [
+            text.split(":")[0] for text in page.locator("#networks h2").all_inner_texts()
+        ]
+        assert page.locator("#ood").is_visible()
+        page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not AXE.is_file(), reason="axe-core is not at hand: set WINZE_AXE to its axe.min.js")
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 375)])
+def test_axe_finds_no_fault_in_the_viewer(scans: Path, open_page: Any, scheme: str, width: int):
+    with playground(str(scans)) as address:
+        page = open_page(at=address, scheme=scheme, width=width, bypass_csp=True)
+        page.add_script_tag(path=AXE)
+        assert faults(page) == []
+        assert page.evaluate("() => document.documentElement.scrollWidth") == width
+        page.close()

@@ -29,6 +29,7 @@ from winze.report import write
 AHEAD = 2  # update frames that the page has not yet acknowledged
 FASTEST = 1 / 28  # seconds between two updates
 MAPS_SHARE, DEEP_SHARE = 0.3, 0.08  # of the time, at most, that maps and depth profiles take
+FIRST_SHARE = 0.5  # of the first depth profile, so that no panel stays empty for long
 DECIDED = 8  # while it trains, every so many updates show the decision over the plane anew
 SHOWN = 1500  # training points that the page draws
 MOST_STEPS = 1000  # of one "step" message
@@ -110,8 +111,10 @@ class Worker:
             self.send(pack("error", {"message": (str(error) or type(error).__name__)[:300]}))
 
     def setup_(self, told: dict[str, Any]) -> None:
+        until = _whole(told, "until", 0, LIMIT, 0)
         self.build(parse(told.get("settings")))
         self.announce()
+        self.running, self.until = until > 0, until
 
     def reset_(self, told: dict[str, Any]) -> None:
         self.build(self.trainer.setup)
@@ -125,7 +128,8 @@ class Worker:
     def start_(self, told: dict[str, Any]) -> None:
         if self.problem:
             raise SettingsError(f"{self.problem}; reset to train again")
-        self.running, self.shown, self.stale = True, None, True
+        self.running, self.shown, self.stale, self.until = True, None, True, 0
+        self.speed, self.began = 0.0, (time.monotonic(), self.trainer.steps)
 
     def pause_(self, told: dict[str, Any]) -> None:
         self.running, self.stale = False, True
@@ -192,6 +196,8 @@ class Worker:
         self.past.add(0, self.live)
         self.old, self.shown = [], None
         self.running, self.problem = False, ""
+        self.until = 0  # the step that a link asks for, at which training pauses; 0: none
+        self.deep.share = FIRST_SHARE
         self.losses: list[list[float]] = []  # since the last update: the step, then one loss per network
         self.profiles: list[Profile] = [Profile() for _ in self.live]
         self.fresh = False
@@ -208,7 +214,7 @@ class Worker:
     def train(self) -> None:
         """Take steps for a moment."""
         end = time.monotonic() + 0.008
-        while not self.problem and time.monotonic() < end:
+        while self.running and time.monotonic() < end:
             self.one_step()
         now = time.monotonic()
         since, step = self.began
@@ -224,6 +230,9 @@ class Worker:
         if not all(map(math.isfinite, found)):
             lost = " and ".join("AB"[i] for i, loss in enumerate(found) if not math.isfinite(loss))
             self.problem = f"network {lost} diverged at step {self.trainer.steps}: try a lower learning rate"
+        elif self.running and self.trainer.steps == self.until:
+            self.running, self.stale = False, True
+            self.reread()
         elif self.trainer.steps >= LIMIT:
             self.problem = f"training stops after {LIMIT:,} steps"
         if self.problem:
@@ -239,11 +248,19 @@ class Worker:
     def _read_all(self) -> Iterator[None]:
         trainer, step = self.trainer, self.trainer.steps if self.shown is None else self.shown
         found = [Profile() for _ in self.nets]
-        for one, net in zip(found, self.nets, strict=True):
-            yield from stages(one, net, trainer.train, trainer.test, trainer.setup.classes)
+        readings = [
+            stages(one, net, trainer.train, trainer.test, trainer.setup.classes)
+            for one, net in zip(found, self.nets, strict=True)
+        ]
+        for reading in readings:  # the first piece takes the features: of all networks at the same step
+            next(reading, None)
+        for reading in readings:
+            yield
+            yield from reading
         for one in found:
             one.facts["step"] = step
         self.profiles, self.fresh, self.stale = found, True, True
+        self.deep.share = DEEP_SHARE
 
     def read(self) -> None:
         """Do one piece of the depth profile, if it is time for one."""

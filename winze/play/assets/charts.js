@@ -3,6 +3,8 @@
 import { image, viridisBytes } from "./colours.js";
 
 export const percent = (v) => (v === null || !Number.isFinite(v) ? "–" : `${(100 * v).toFixed(1)} %`);
+// the lower end of an axis of accuracies: a multiple of ten percent below all of them
+export const floorOf = (values, most = 1) => Math.max(0, Math.floor(values.filter(Number.isFinite).reduce((low, v) => Math.min(low, v), most) * 10 - 0.5) / 10);
 export const short = (v) => {
   if (v === null || !Number.isFinite(v)) return "–";
   if (v === 0) return "0";
@@ -48,7 +50,7 @@ function range(series, axis) {
   return [low, high];
 }
 
-// spec: {x: {label, min, max, whole}, left: {label, log, min, max}, right?, series: [{x, y, colour, dash, axis, name, show}], shade?: [from, to], marks?: [{x}], level?}
+// spec: {x: {label, min, max, whole}, left: {label, log, min, max}, right?, series: [{x, y, colour, dash, axis, name, show}], shades?: [{ends, colour, opacity, name}], marks?, levels?}
 export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
   const right = spec.series.some((one) => one.axis === "right") && spec.right;
   const legend = spec.legend ?? spec.series.filter((one) => one.name);
@@ -68,26 +70,27 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
   const left = scale(spec.left, "left");
   const other = right ? scale(spec.right, "right") : null;
   if (spec.title) p.text(spec.title, box.x + 4, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });
-  if (spec.shade) {
-    const [from, to] = spec.shade.map((v) => Math.min(inner.x + inner.w, Math.max(inner.x, sx(v))));
-    p.rect(from, inner.y, Math.max(0, to - from), inner.h, theme.shade);
-    if (to - from > 46) p.text("tunnel", (from + to) / 2, inner.y + inner.h - 7, { size: 10.5, anchor: "middle", fill: theme.faint });
-  }
+  (spec.shades ?? []).forEach(({ ends, colour, opacity, name }, i) => {
+    const [from, to] = ends.map((v) => Math.min(inner.x + inner.w, Math.max(inner.x, sx(v))));
+    p.rect(from, inner.y, Math.max(0, to - from), inner.h, colour, opacity);
+    if (to - from > 6 * name.length + 8) p.text(name, (from + to) / 2, inner.y + inner.h - 7 - 13 * i, { size: 10.5, anchor: "middle", fill: theme.faint });
+  });
   for (const { at, text } of ticks(left.low, left.high, Math.max(2, inner.h / 38), spec.left.log)) {
     const y = inner.y + inner.h - ((at - left.low) / (left.high - left.low)) * inner.h;
-    if (y < inner.y - 1 || y > inner.y + inner.h + 1) continue;
+    if (y < inner.y - 1 || y > inner.y + inner.h + 1 || (spec.left.percent && at > 1.001)) continue;
     p.line([[inner.x, y], [inner.x + inner.w, y]], theme.grid, 1);
     p.text(spec.left.percent ? `${Math.round(100 * at)}` : text, inner.x - 5, y, { size: 10.5, anchor: "end", baseline: "middle", fill: theme.faint });
   }
   if (other) {
     for (const { at, text } of ticks(other.low, other.high, Math.max(2, inner.h / 38), spec.right.log)) {
       const y = inner.y + inner.h - ((at - other.low) / (other.high - other.low)) * inner.h;
-      if (y < inner.y - 1 || y > inner.y + inner.h + 1) continue;
+      if (y < inner.y - 1 || y > inner.y + inner.h + 1 || (spec.right.percent && at > 1.001)) continue;
       p.text(spec.right.percent ? `${Math.round(100 * at)}` : text, inner.x + inner.w + 5, y, { size: 10.5, baseline: "middle", fill: theme.faint });
     }
     p.text(spec.right.label, box.x + box.w - 3, inner.y + inner.h / 2, { size: 10.5, anchor: "middle", fill: theme.faint, turn: -90 });
   }
-  for (const { at, text } of ticks(x0, x1, Math.max(2, inner.w / 70), false)) {
+  const wide = spec.x.whole && x1 - x0 < 100 ? 28 : 70; // pixels for one number
+  for (const { at, text } of ticks(x0, x1, Math.max(2, inner.w / wide), false)) {
     if (spec.x.whole && !Number.isInteger(Number(at.toFixed(6)))) continue;
     p.text(spec.x.whole ? String(Math.round(at)) : text, sx(at), inner.y + inner.h + 14, { size: 10.5, anchor: "middle", fill: theme.faint });
   }
@@ -107,7 +110,7 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
     if (one.dots && points.length <= 34) for (const [x, y] of points) if (Number.isFinite(y)) p.circle(x, y, 2.2, one.colour);
   }
   drawLegend(p, legend, box.x + 4, box.y + (spec.title ? 26 : 11), box.w - 50, theme);
-  return (px, py) => {
+  const read = (px, py) => {
     if (px < inner.x - 8 || px > inner.x + inner.w + 8 || py < box.y || py > box.y + box.h) return "";
     const x = x0 + ((px - inner.x) / inner.w) * (x1 - x0);
     const said = spec.series.filter((one) => one.say !== false).map((one) => {
@@ -117,6 +120,8 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
     }).filter(Boolean);
     return said.length ? `${spec.x.unit ?? spec.x.label} ${short(said[0][0])}: ${said.map((one) => one[1]).slice(0, 6).join(", ")}` : "";
   };
+  read.at = (px) => Math.min(x1, Math.max(x0, x0 + ((px - inner.x) / inner.w) * (x1 - x0)));
+  return read;
 }
 
 const entryWidth = (one) => 26 + 6.1 * one.name.length;
@@ -142,7 +147,7 @@ function drawLegend(p, entries, x0, y, width, theme) {
 
 // spec: {values (row by row), n, low, high, log?, label, title?, first (number of the first layer), key, mark?, shown}
 export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
-  const head = spec.title ? 18 : 4;
+  const head = spec.title ? 18 : 8;
   const bar = 52;
   const side = Math.max(20, Math.min(box.w - 34 - bar, box.h - head - 36));
   const [x0, y0] = [box.x + 34 + Math.max(0, (box.w - 34 - bar - side) / 2), box.y + head];
@@ -182,16 +187,22 @@ export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.hei
     const v = spec.log ? Math.exp(floor + at * (ceiling - floor)) : floor + at * (ceiling - floor);
     p.text(short(v), x0 + side + 20, y0 + side * (1 - at), { size: 10, baseline: "middle", fill: theme.faint });
   }
-  return (px, py) => {
+  const read = (px, py) => {
     const [j, i] = [Math.floor((px - x0) / cell), Math.floor((y0 + side - py) / cell)];
     if (i < 0 || j < 0 || i >= n || j >= n) return "";
     return `layers ${i + spec.first} and ${j + spec.first}: ${spec.label} ${(spec.show ?? short)(values[i * n + j])}`;
   };
+  read.at = (px) => (px >= x0 && px < x0 + side ? Math.floor((px - x0) / cell) + spec.first : NaN);
+  return read;
 }
 
 // points in the plane by class; returns the number of the point under the pointer in words
 export function scatter(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
   const { xs, ys, labels } = spec;
+  const entries = spec.legend ?? [];
+  const room = layLegend(entries, box.w - 12) * 15;
+  drawLegend(p, entries, box.x + 6, box.y + box.h - room + 11, box.w - 12, theme);
+  box = { ...box, h: box.h - room };
   const ends = (values) => {
     const [low, high] = [Math.min(...values), Math.max(...values)];
     return low < high ? [low, high] : [low - 1, high + 1];

@@ -68,7 +68,7 @@ export class Controls {
     const bounds = c.bounds;
     const drawn = s.data === "drawn";
     return make("fieldset", {}, make("legend", {}, "Data"),
-      select("data", "Points", c.data, s.data, this.set("data", true)),
+      select("data", "dataset", c.data, s.data, this.set("data", true)),
       this.editor.element,
       drawn ? null : slider("points", "number of points", { low: Math.log2(bounds.points[0]), high: Math.log2(bounds.points[1]), value: s.points, ...power2, show: (v) => v.toLocaleString("en"), onInput: this.set("points") }),
       drawn ? null : slider("noise", "noise", { low: 0, high: bounds.noise[1], step: 0.01, value: s.noise, onInput: this.set("noise") }),

@@ -9,7 +9,7 @@ import { CanvasPainter } from "./painter.js";
 import { trainingPanels } from "./panels.js";
 import { PointsEditor } from "./points.js";
 import { download, onClipboard, prepareDialog, savePng, showText } from "./save.js";
-import { copy, fromHash, toHash } from "./state.js";
+import { copy, fromHash, stepOf, toHash } from "./state.js";
 import { Viewer } from "./viewer.js";
 import { Wire } from "./wire.js";
 import { card, hideCard } from "./card.js";
@@ -22,7 +22,7 @@ const model = {
   curves: { steps: [], loss: [[]], at: [], test: [[]], train: [[]], norm: [[]] }, focus: null, problem: "", parameters: [],
 };
 let [controls, panels, views, viewer] = [null, [], [], null];
-let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames, unsent] = [false, false, 0, false, 0, false, 0, false];
+let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames, unsent, stepTimer] = [false, false, 0, false, 0, false, 0, false, 0];
 
 const wire = new Wire({
   onFrame: (frame) => handlers[frame.kind]?.(frame),
@@ -47,12 +47,12 @@ const handlers = {
     model.catalogue = catalogue;
     const given = again ? model.settings : fromHash(location.hash, catalogue);
     if (!controls) {
-      const editor = new PointsEditor({ classes: catalogue.most_classes, most: 600, onChange: (points) => { model.settings.drawn = points; settingsChanged(model.settings); } });
+      const editor = new PointsEditor({ classes: catalogue.most_classes, most: catalogue.most_drawn, onChange: (points) => { model.settings.drawn = points; settingsChanged(model.settings); } });
       controls = new Controls(find("settings"), catalogue, editor, settingsChanged);
     }
     model.settings = given;
     controls.fill(given);
-    if (toHash(given, catalogue.defaults)) sendSettings();
+    if (again || location.hash) sendSettings(again ? 0 : stepOf(location.hash));
   },
   resumed() {
     notice("Connected again; training went on meanwhile.");
@@ -121,6 +121,9 @@ function take(frame) {
   if (frame.focus && arrays.focus_map) model.focused = { spot: frame.focus, map: arrays.focus_map, weights: arrays.focus_weights, facts: arrays.focus_facts };
   if (problem && problem !== model.problem) notice(problem, "bad");
   model.problem = problem;
+  if (!running && (find("notice").dataset.kind === "until") && last) notice("");
+  clearTimeout(stepTimer);
+  if (!running && step !== stepOf(location.hash)) stepTimer = setTimeout(() => { if (!pending && !model.running) remember(model.step); }, 250);
 }
 
 function curvePoint() {
@@ -160,6 +163,7 @@ function paint() {
   if (model.focused && model.focus) card(model, model.focused, anchor);
   while (unacknowledged > 0) { unacknowledged--; wire.send("ack"); }
   document.documentElement.dataset.frames = frames;
+  document.documentElement.dataset.read = model.nets[0]?.profile?.facts.step ?? ""; // the step of the depth profile
 }
 
 function transport() {
@@ -213,7 +217,7 @@ class NetworkView {
     if (this.canvas.style.height !== `${height}px`) this.canvas.style.height = `${height}px`;
     this.layout = this.draw(new CanvasPainter(this.canvas, width, height));
     const facts = this.net.profile?.facts;
-    const accuracy = facts?.test_accuracy === undefined ? "" : ` · test ${percent(facts.test_accuracy)}`;
+    const accuracy = facts?.test_accuracy === undefined ? "" : ` · test accuracy ${percent(facts.test_accuracy)}`;
     const text = `${(model.parameters[this.index] ?? 0).toLocaleString("en")} parameters${accuracy}`;
     if (this.sub.textContent !== text) this.sub.textContent = text;
   }
@@ -230,7 +234,7 @@ class NetworkView {
     const same = found?.layer === this.chosen?.layer && found?.node === this.chosen?.node;
     this.chosen = found;
     if (!found) { if (!same) { model.focused = null; hideCard(); wire.send("focus", { net: null }); schedule(); } return; }
-    if (!same) { model.focused = null; wire.send("focus", { net: this.index, ...found }); }
+    if (!same) { model.focused = null; wire.send("focus", { net: this.index, ...found }); schedule(); }
     else if (model.focused) card(model, model.focused, anchor);
   }
 
@@ -262,6 +266,8 @@ function build(settings) {
   find("networks").replaceChildren(...views.map((view) => view.element));
   if (!panels.length) {
     panels = trainingPanels(model);
+    restoreChoices();
+    panels.forEach((panel) => { panel.onChoice = () => remember(stepOf(location.hash)); });
     find("panels").replaceChildren(...panels.map((panel) => panel.element));
   }
   fit();
@@ -274,10 +280,26 @@ function fit() {
   wire.send("view", { columns: Math.max(...wanted.map((one) => one.columns)), rows: Math.max(...wanted.map((one) => one.rows)) });
 }
 
+// the whole state in the URL: the settings, what the panels show, and the step at which training paused
+function remember(step = 0) {
+  const more = new URLSearchParams();
+  for (const panel of panels) if (panel.choice?.selectedIndex) more.set(`panel.${panel.key}`, panel.choice.value);
+  if (step) more.set("step", step);
+  const text = [toHash(model.settings, model.catalogue.defaults).slice(1), more.toString()].filter(Boolean).join("&");
+  history.replaceState(null, "", text ? `#${text}` : location.pathname);
+}
+
+function restoreChoices() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  for (const panel of panels) {
+    const wanted = [...(panel.choice?.options ?? [])].find((one) => one.value === given.get(`panel.${panel.key}`));
+    if (panel.choice) panel.choice.value = wanted?.value ?? panel.choice.options[0].value;
+  }
+}
+
 function settingsChanged(settings) {
   model.settings = settings;
-  const hash = toHash(settings, model.catalogue.defaults);
-  history.replaceState(null, "", hash || location.pathname);
+  remember();
   clearTimeout(settingsTimer);
   settingsTimer = setTimeout(flush, 140);
   pending = true;
@@ -295,16 +317,17 @@ function command(what, more) {
   wire.send(what, more);
 }
 
-function sendSettings() {
+function sendSettings(until = 0) {
   const { settings } = model;
   if (settings.data === "drawn" && (settings.drawn.length < 4 || new Set(settings.drawn.map((one) => one[2])).size < 2)) {
     notice("Draw at least four points in two classes.");
     return;
   }
   if (find("notice").textContent.startsWith("Draw at least")) notice("");
-  pendingStart = model.running || pendingStart;
+  pendingStart = !until && (model.running || pendingStart);
+  if (until) notice(`Training to step ${until.toLocaleString("en")} …`, "until");
   const { drawn, ...rest } = copy(settings);
-  unsent = !wire.send("setup", { settings: settings.data === "drawn" ? { ...rest, drawn } : rest });
+  unsent = !wire.send("setup", { settings: settings.data === "drawn" ? { ...rest, drawn } : rest, until });
 }
 
 function chooseTheme(name) {
@@ -327,7 +350,8 @@ find("scrub").oninput = (event) => {
   wire.send("show", { step: at >= model.kept.length ? null : model.kept[at] });
 };
 find("share").onclick = async () => {
-  if (await onClipboard(location.href)) notice(viewer ? "Link copied: it holds the layer, the scans and the panel." : "Link copied: it holds all settings.");
+  if (!viewer && model.catalogue) remember(model.step);
+  if (await onClipboard(location.href)) notice(viewer ? "Link copied: it holds the layer, the scans and the panel." : "Link copied: it holds all settings and the step.");
   else showText("Link to these settings", location.href);
 };
 find("theme").onclick = () => {
@@ -340,12 +364,21 @@ window.addEventListener("hashchange", () => {
   if (!model.catalogue) return;
   model.settings = fromHash(location.hash, model.catalogue);
   controls.fill(model.settings);
-  sendSettings();
+  restoreChoices();
+  sendSettings(stepOf(location.hash));
 });
 document.addEventListener("keydown", (event) => {
   if (event.target.closest("input, select, textarea, button, canvas, dialog") || viewer) return;
   if (event.key === " ") { event.preventDefault(); find("start").click(); }
 });
+// links within the page: the hash of the URL holds the state, so that they must not change it
+for (const [from, to] of [["skip", "main"], ["to-settings", "settings"]]) {
+  find(from).onclick = (event) => {
+    event.preventDefault();
+    find(to).scrollIntoView();
+    find(to).focus({ preventScroll: true });
+  };
+}
 let resizing = 0;
 new ResizeObserver(() => {
   clearTimeout(resizing);

@@ -1,13 +1,14 @@
 // A panel is a title, a canvas and two buttons that save it; these are the panels of a live training.
 
 import { theme } from "./colours.js";
-import { heatMap, lineChart, percent, short } from "./charts.js";
+import { floorOf, heatMap, lineChart, percent, short } from "./charts.js";
 import { make } from "./dom.js";
+import { layerName } from "./nodes.js";
 import { CanvasPainter } from "./painter.js";
 import { savePng, saveSvg } from "./save.js";
 
 export class Panel {
-  constructor({ key, title, height, draw, say, choice, wide }) {
+  constructor({ key, title, height, draw, say, choice, wide, pick }) {
     Object.assign(this, { key, title, draw, say, wide });
     this.height = height ?? 250;
     this.read = () => "";
@@ -17,7 +18,7 @@ export class Panel {
     const save = (kind, file) => make("button", {
       type: "button", class: "small", "aria-label": `Save ${title} as ${kind}`, onclick: () => file(`winze-${key}`, this.width, this.tall(), (p) => this.draw(p, theme(), this.choice?.value)),
     }, kind);
-    this.choice = choice && make("select", { "aria-label": choice.label, onchange: () => this.paint() },
+    this.choice = choice && make("select", { id: `${key}-choice`, "aria-label": choice.label, onchange: () => { this.paint(); this.onChoice?.(); } },
       ...Object.entries(choice.options).map(([value, text]) => make("option", { value }, text)));
     this.tools = make("div", { class: "row" }, this.choice, save("PNG", savePng), save("SVG", saveSvg));
     this.element = make("section", { class: `panel${wide ? " wide" : ""}`, "aria-labelledby": `${key}-title`, id: key },
@@ -26,12 +27,18 @@ export class Panel {
       const box = this.canvas.getBoundingClientRect();
       this.note.textContent = this.read(event.clientX - box.left, event.clientY - box.top) || this.said || "";
     });
+    if (pick) {
+      this.canvas.addEventListener("click", (event) => {
+        const layer = Math.round(this.read.at?.(event.clientX - this.canvas.getBoundingClientRect().left) ?? NaN);
+        if (Number.isFinite(layer)) pick(layer);
+      });
+    }
     this.canvas.addEventListener("pointerleave", () => { this.note.textContent = this.said || ""; });
   }
 
   // a button that lets this panel stand alone, and puts the others back
   enlarge(onclick) {
-    this.size = make("button", { type: "button", class: "small", id: `${this.key}-size`, "aria-pressed": "false", "aria-label": `Show ${this.title} alone`, onclick }, "Enlarge");
+    this.size = make("button", { type: "button", class: "small", id: `${this.key}-size`, "aria-pressed": "false", "aria-label": `Enlarge ${this.title}`, onclick }, "Enlarge");
     this.tools.append(this.size);
   }
 
@@ -40,6 +47,7 @@ export class Panel {
     if (!this.size) return;
     this.size.setAttribute("aria-pressed", String(large));
     this.size.textContent = large ? "Back to all" : "Enlarge";
+    this.size.setAttribute("aria-label", large ? "Back to all panels" : `Enlarge ${this.title}`);
   }
 
   get width() { return Math.max(60, this.canvas.clientWidth || 320); }
@@ -61,7 +69,7 @@ export class Panel {
   }
 }
 
-const names = (model) => model.nets.map((_, i) => (model.nets.length > 1 ? `${"AB"[i]} ` : ""));
+const names = (model) => model.nets.map((_, i) => (model.nets.length > 1 ? `${"AB"[i]}: ` : ""));
 const layers = (count) => Array.from({ length: count }, (_, i) => i);
 
 // two maps side by side, or one
@@ -79,15 +87,15 @@ export function trainingPanels(model) {
   const colour = (t, i, alone) => (two() ? t.nets[i] : t[alone]);
   return [
     new Panel({
-      key: "depth", title: "Probe accuracy and rank over depth",
-      choice: { label: "Rank", options: { effective_rank: "effective rank", rank: "numerical rank" } },
+      key: "depth", title: "Probe and rank by layer",
+      choice: { label: "Rank", options: { effective_rank: "effective", rank: "numerical" } },
       draw: (p, t, rank) => depthChart(p, t, rank, model, colour),
       say: () => model.nets.map((net, i) => names(model)[i] + tunnelText(net)).join("; "),
     }),
     new Panel({
       key: "loss", title: "Loss and accuracy",
       draw: (p, t) => lossChart(p, t, model, colour),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(model.curves.loss[i].at(-1) ?? NaN)}, test accuracy ${percent(net.profile?.facts.test_accuracy ?? NaN)}`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(lossNow(model, i))}, test accuracy ${percent(net.profile?.facts.test_accuracy ?? NaN)}`).join("; "),
     }),
     new Panel({
       key: "distance", title: "Distance between layers", height: squarish(model),
@@ -108,9 +116,9 @@ export function trainingPanels(model) {
       say: () => "unbiased minibatch CKA on test points",
     }),
     new Panel({
-      key: "spectra", title: "Singular values of each layer", height: 250,
+      key: "spectra", title: "Singular values by layer",
       choice: { label: "Of what", options: { singular_values: "features", weight_values: "weights" } },
-      draw: (p, t, kind) => sideBySide(p, model, (net, i, box) => spectraChart(p, t, net.profile.arrays[kind], kind, two() ? "AB"[i] : "", box)),
+      draw: (p, t, kind) => sideBySide(p, model, (net, i, box) => spectraChart(p, t, net.profile.arrays[kind], kind === "weight_values" ? (i) => `layer ${i + 1}` : layerName, two() ? "AB"[i] : "", box)),
       say: (kind) => `${kind === "weight_values" ? "of each layer's weights" : "of the centred features of h₀ and each layer"}, relative to the largest; dark to bright: early to late`,
     }),
     new Panel({
@@ -120,7 +128,7 @@ export function trainingPanels(model) {
         series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [], dots: model.curves.at.length < 12 })),
         legend: two() ? undefined : [], marks: model.live ? [] : [model.step],
       }, t),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}${short(net.profile?.facts.logits_norm ?? NaN)}`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}mean norm ${short(net.profile?.facts.logits_norm ?? NaN)} on test points`).join("; "),
     }),
   ];
 }
@@ -144,15 +152,33 @@ function depthChart(p, t, rank, model, colour) {
   });
   const facts = alone ? model.nets[0].profile?.facts : null;
   const end = Math.max(1, ...series.map((one) => one.x.length - 1));
-  const lowest = Math.min(1, ...series.filter((one) => one.axis !== "right").flatMap((one) => [...one.y]));
   return lineChart(p, {
     x: { label: "layer", unit: "layer", whole: true, min: 0, max: end },
-    left: { label: "probe accuracy, %", percent: true, min: Math.max(0, Math.floor(lowest * 10 - 0.5) / 10), max: 1.02 },
+    left: { label: "probe accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis !== "right").flatMap((one) => [...one.y])), max: 1.02 },
     right: { label: rank === "rank" ? "numerical rank" : "effective rank", min: 0 },
-    series, shade: Number.isFinite(facts?.tunnel) && facts.tunnel < end ? [facts.tunnel + 0.5, end] : null,
-    marks: alone ? [] : model.nets.map((net) => net.profile?.facts.tunnel).filter(Number.isFinite),
+    series, shades: tunnels(model, t),
     levels: facts?.tunnel_level ? [{ value: facts.tunnel_level, colour: t.probe }] : [],
   }, t);
+}
+
+// one shaded range of layers per network that has a tunnel
+function tunnels(model, t) {
+  const alone = model.nets.length === 1;
+  return model.nets.map((net, i) => {
+    const start = net.profile?.facts.tunnel;
+    const last = (net.profile?.arrays.probe?.length ?? 0) - 1;
+    const look = alone ? { colour: t.shade, opacity: 1, name: "tunnel" } : { colour: t.nets[i], opacity: 0.13, name: `tunnel of ${"AB"[i]}` };
+    return Number.isFinite(start) && start < last ? { ends: [start + 0.5, last], ...look } : null;
+  }).filter(Boolean);
+}
+
+// the loss of the step that is shown, or of the nearest that was kept
+function lossNow(model, i) {
+  const { steps, loss } = model.curves;
+  if (model.live) return loss[i].at(-1) ?? NaN;
+  let best = 0;
+  for (let k = 1; k < steps.length; k++) if (Math.abs(steps[k] - model.step) < Math.abs(steps[best] - model.step)) best = k;
+  return loss[i][best] ?? NaN;
 }
 
 function lossChart(p, t, model, colour) {
@@ -165,19 +191,18 @@ function lossChart(p, t, model, colour) {
     series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent, dots: curves.at.length < 12 });
     if (alone) series.push({ x: curves.at, y: curves.train[i], colour: t.faint, name: "train accuracy", axis: "right", dash: [2, 2], width: 1.2, show: percent });
   });
-  const lowest = Math.min(0.95, ...series.filter((one) => one.axis === "right").flatMap((one) => one.y.filter(Number.isFinite)));
   return lineChart(p, {
     x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "loss", log: true, floor: 1e-7 },
-    right: { label: "accuracy, %", percent: true, min: Math.max(0, Math.floor(lowest * 10 - 0.5) / 10), max: 1.02 }, series, marks: model.live ? [] : [model.step],
+    right: { label: "accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis === "right").flatMap((one) => one.y), 0.95), max: 1.02 }, series, marks: model.live ? [] : [model.step],
   }, t);
 }
 
-function spectraChart(p, t, values, kind, title, box) {
+function spectraChart(p, t, values, name, title, box) {
   if (!values) return () => "";
   const [count, width] = values.shape;
   const series = layers(count).map((i) => {
     const row = values.subarray(i * width, (i + 1) * width);
-    return { x: layers(width).map((k) => k + 1), y: Array.from(row, (v) => v / row[0]), colour: t.ramp(count > 1 ? i / (count - 1) : 0), width: 1.2, say: i === 0 || i === count - 1, name: i === 0 ? "first layer" : i === count - 1 ? "last layer" : undefined };
+    return { x: layers(width).map((k) => k + 1), y: Array.from(row, (v) => v / row[0]), colour: t.ramp(count > 1 ? i / (count - 1) : 0), width: 1.2, say: i === 0 || i === count - 1, name: i === 0 || i === count - 1 ? name(i) : undefined };
   });
   return lineChart(p, { title, x: { label: "direction", unit: "direction", whole: true, min: 1, max: Math.max(2, width) }, left: { label: "relative size", log: true, floor: 1e-6, max: 0.1 }, series }, t, box);
 }

@@ -15,12 +15,13 @@ export class PointsEditor {
     this.editable = false;
     this.cursor = null;
     this.canvas = make("canvas", { id: "points-canvas", role: "img", "aria-label": "Training points" });
+    this.clear = make("button", { type: "button", class: "small", id: "draw-clear", onclick: () => { this.points = []; this.changed(); } }, "Clear");
     this.kind = make("div", { class: "draw", role: "radiogroup", "aria-label": "Class to draw" },
       ...Array.from({ length: classes }, (_, c) => make("label", {}, make("input", { type: "radio", name: "draw-class", value: c, checked: c === 0, id: `draw-class-${c}` }), make("span", { class: `dot c${c}` }), String(c + 1))),
-      make("label", {}, make("input", { type: "radio", name: "draw-class", value: "erase", id: "draw-erase" }), "erase"));
-    this.clear = make("button", { type: "button", class: "small", id: "draw-clear", onclick: () => { this.points = []; this.changed(); } }, "Clear");
+      make("label", {}, make("input", { type: "radio", name: "draw-class", value: "erase", id: "draw-erase" }), "erase"),
+      this.clear);
     this.hint = make("p", { class: "hint", id: "draw-hint" }, "Drag to draw. Keyboard: arrow keys move, Space draws.");
-    this.tools = make("div", { hidden: true }, this.kind, make("div", { class: "row" }, this.clear), this.hint);
+    this.tools = make("div", { hidden: true }, this.kind, this.hint);
     this.element = make("div", {}, this.canvas, this.tools);
     let down = false;
     this.canvas.addEventListener("pointerdown", (event) => {

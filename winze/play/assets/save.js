@@ -42,6 +42,8 @@ export function showText(title, text) {
   document.getElementById("text-body").value = text;
   document.getElementById("text-copy").textContent = "Copy";
   dialog.showModal();
+  document.getElementById("text-body").setSelectionRange(0, 0);
+  document.getElementById("text-body").scrollTop = 0;
 }
 
 export function prepareDialog() {

@@ -44,6 +44,12 @@ export function fromHash(hash, catalogue) {
   return settings;
 }
 
+// the step at which a link shows the training; 0: the start
+export function stepOf(hash) {
+  const step = Number(new URLSearchParams(hash.replace(/^#/, "")).get("step"));
+  return Number.isInteger(step) && step > 0 && step <= 1e7 ? step : 0;
+}
+
 const value = (name, text) => (WORDS.has(name) || text === "norm" ? text : Number(text));
 
 // three characters per point: x and y in 91 steps, and the class, all printable

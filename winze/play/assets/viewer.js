@@ -1,18 +1,20 @@
 // The scan viewer: stored scans and runs in the same panels, walked through layer by layer; nothing is trained.
 
-import { heatMap, lineChart, percent, scatter, short } from "./charts.js";
+import { floorOf, heatMap, lineChart, percent, scatter, short } from "./charts.js";
 import { theme } from "./colours.js";
 import { make } from "./dom.js";
 import { Panel } from "./panels.js";
 
 const AT_ONCE = 2; // scans whose maps stand side by side
+const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
+const TURNS = 6; // colours of scans before they repeat
 const filled = (values) => (values ?? []).map((v) => v ?? NaN);
 
 export class Viewer {
   constructor(stored, { settings, networks, panels }) {
     Object.assign(this, { stored, settings });
     this.scans = stored.scans;
-    this.chosen = this.scans.map((_, i) => i).slice(0, AT_ONCE);
+    this.chosen = this.usual();
     this.layer = 0;
     this.measure = this.first = this.measures().find((one) => one === "numerical_rank") ?? this.measures()[0];
     this.large = "";
@@ -28,7 +30,7 @@ export class Viewer {
   restore(hash) {
     const given = new URLSearchParams(hash.replace(/^#/, ""));
     const scans = (given.get("scans") ?? "").split(",").map((one) => Number(one) - 1).filter((i) => this.scans[i]);
-    this.chosen = scans.length ? [...new Set(scans)].sort((a, b) => a - b) : this.scans.map((_, i) => i).slice(0, AT_ONCE);
+    this.chosen = scans.length ? [...new Set(scans)].sort((a, b) => a - b) : this.usual();
     this.layer = Math.min(this.depth, Math.max(1, Math.round(Number(given.get("layer"))) || 1)) - 1;
     this.measure = this.measures().includes(given.get("measure")) ? given.get("measure") : this.first;
     this.large = this.panels.some((panel) => panel.key === given.get("panel")) ? given.get("panel") : "";
@@ -41,7 +43,7 @@ export class Viewer {
     const out = new URLSearchParams();
     if (this.layer) out.set("layer", this.layer + 1);
     if (this.measure !== this.first) out.set("measure", this.measure);
-    if (this.chosen.join() !== this.scans.map((_, i) => i).slice(0, AT_ONCE).join()) out.set("scans", this.chosen.map((i) => i + 1).join());
+    if (this.chosen.join() !== this.usual().join()) out.set("scans", this.chosen.map((i) => i + 1).join());
     if (this.large) out.set("panel", this.large);
     const text = out.toString();
     history.replaceState(null, "", text ? `#${text}` : location.pathname);
@@ -57,10 +59,20 @@ export class Viewer {
   // the large panel stands alone
   resize() {
     for (const panel of this.panels) {
-      panel.element.hidden = Boolean(this.large) && panel.key !== this.large;
+      panel.element.hidden = this.large ? panel.key !== this.large : panel.key === "ood" && this.chosen.length < 2;
       panel.grown(panel.key === this.large);
     }
   }
+
+  // the scans shown first: of different points of a recipe rather than of two seeds
+  usual() {
+    const points = this.scans.map((scan) => scan.name.replace(/, seed \d+$/, ""));
+    const first = points.map((_, i) => i).filter((i) => points.indexOf(points[i]) === i);
+    return first.length >= AT_ONCE ? first.slice(0, AT_ONCE) : this.scans.map((_, i) => i).slice(0, AT_ONCE);
+  }
+
+  // several scans are told apart by letters, which legends and tables have room for
+  tag(scan) { return LETTERS[this.scans.indexOf(scan)] ?? String(this.scans.indexOf(scan) + 1); }
 
   get shown() { return this.chosen.map((i) => this.scans[i]); }
 
@@ -76,16 +88,17 @@ export class Viewer {
 
   colour(i, alone) {
     const t = theme();
-    const many = [t.probe, t.rank, t.third, t.fourth, t.faint, t.ink];
-    return this.chosen.length > 1 ? many[i % many.length] : t[alone];
+    return this.chosen.length > 1 ? [t.probe, t.rank, t.third, t.fourth, t.faint, t.ink][i % TURNS] : t[alone];
   }
 
   fill() {
+    const swatch = (scan) => make("span", { class: `swatch s${this.shown.indexOf(scan) % TURNS}` });
     const boxes = this.scans.map((scan, i) => make("label", { class: "field flag" },
-      make("input", { type: "checkbox", id: `scan-${i}`, checked: this.chosen.includes(i), onchange: (event) => this.choose(i, event.target.checked) }), scan.name));
+      make("input", { type: "checkbox", id: `scan-${i}`, checked: this.chosen.includes(i), onchange: (event) => this.choose(i, event.target.checked) }),
+      this.chosen.length > 1 && this.chosen.includes(i) ? swatch(scan) : null, `${this.tag(scan)}: ${scan.name}`));
     this.slider = make("input", { type: "range", id: "layer", min: 1, max: this.depth, value: this.layer + 1, step: 1 });
     this.place = make("output", { for: "layer" });
-    this.slider.addEventListener("input", () => { this.layer = Number(this.slider.value) - 1; this.paint(); this.remember(); });
+    this.slider.addEventListener("input", () => this.walk(Number(this.slider.value)));
     this.facts = make("table", { class: "facts" });
     const measures = make("select", { id: "measure", onchange: () => { this.measure = measures.value; this.paint(); this.remember(); } },
       ...this.measures().map((one) => make("option", { value: one, selected: one === this.measure }, this.label(one))));
@@ -95,12 +108,20 @@ export class Viewer {
         make("div", { class: "field" }, make("label", { for: "layer" }, "layer"), this.place, this.slider),
         make("p", { class: "hint", id: "place" }), this.facts),
       make("fieldset", {}, make("legend", {}, "Depth profile"),
-        make("div", { class: "field" }, make("label", { for: "measure" }, "dashed, right axis"), measures)));
+        make("div", { class: "field" }, make("label", { for: "measure" }, "measure on the right axis"), measures)));
     const told = this.shown.map((scan) => make("section", { class: "panel" },
-      make("header", {}, make("h2", {}, scan.name), make("span", { class: "sub" }, `${scan.home} · ${scan.places.length} places`)),
+      make("header", {}, make("h2", {}, ...(this.shown.length > 1 ? [swatch(scan), `${this.tag(scan)}: `] : []), scan.name), make("span", { class: "sub" }, `${scan.home} · ${scan.places.length} places`)),
       make("ul", { class: "findings" }, ...(this.stored.findings[scan.name] ?? []).map((text) => make("li", {}, text.replaceAll("`", ""))))));
     this.head.classList.toggle("two", told.length > 1);
     this.head.replaceChildren(...told);
+  }
+
+  // go to a layer, counted from 1: by the slider, or by a click into a panel over depth
+  walk(number) {
+    this.layer = Math.min(this.depth, Math.max(1, number)) - 1;
+    this.slider.value = this.layer + 1;
+    this.paint();
+    this.remember();
   }
 
   choose(index, on) {
@@ -108,6 +129,7 @@ export class Viewer {
     if (next.length) this.chosen = next;
     this.layer = Math.min(this.layer, this.depth - 1);
     this.fill();
+    this.resize();
     document.getElementById(`scan-${index}`)?.focus();
     this.paint();
     this.remember();
@@ -124,7 +146,7 @@ export class Viewer {
   }
 
   rows() {
-    const tags = this.shown.map((scan) => (this.shown.length > 1 ? make("th", { scope: "col" }, scan.name) : null)).filter(Boolean);
+    const tags = this.shown.map((scan) => (this.shown.length > 1 ? make("th", { scope: "col", title: scan.name }, this.tag(scan)) : null)).filter(Boolean);
     const rows = tags.length ? [make("tr", {}, make("td", {}, ""), ...tags)] : [];
     for (const measure of ["probe", ...this.measures()]) {
       const cells = this.shown.map((scan) => scan.curves[measure]?.[scan.home]?.value?.[this.layer]);
@@ -141,28 +163,33 @@ export class Viewer {
 
   made() {
     const has = (test) => this.scans.some(test);
+    const pick = (layer) => this.walk(layer);
     return [
-      new Panel({ key: "depth", title: "Probe accuracy and rank over depth", height: 290, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
-      has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Samples at the chosen layer", height: 290, draw: (p, t) => this.embedding(p, t), say: () => `layer ${this.layer + 1}` }),
-      has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, draw: (p, t) => this.similarity(p, t), say: () => `the frame marks layer ${this.layer + 1}` }),
-      has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Spectrum of each layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
+      new Panel({ key: "depth", title: "Probe and rank by layer", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
+      this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
+      has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Embedding by layer", height: 320, draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare() ? `; layer ${this.layer + 1} has no stored embedding, the nearest is shown` : ""}` }),
+      has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}` }),
+      has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Spectrum by layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
       has((scan) => Object.keys(scan.training).length) && new Panel({ key: "training", title: "Over training", height: 290, draw: (p, t) => this.training(p, t) }),
     ];
   }
+
+  // whether the chosen layer has no embedding of its own: a scan stores those of a few layers
+  bare() { return this.shown.some((scan) => scan.embedding && !(String(this.layer + 1) in scan.embedding.points)); }
 
   maps(width) { return Math.min(this.shown.length, AT_ONCE, Math.max(1, Math.floor(width / 230))); }
 
   tunnelText(scan) {
     const start = scan.tunnel?.start;
     const said = start ? (start < scan.total ? `the tunnel starts after layer ${start} of ${scan.total}` : "no tunnel") : "no tunnel";
-    return this.shown.length > 1 ? `${scan.name}: ${said}` : said;
+    return this.shown.length > 1 ? `${this.tag(scan)}: ${said}` : said;
   }
 
   profile(p, t) {
     const series = [];
     const alone = this.shown.length === 1;
     this.shown.forEach((scan, i) => {
-      const tag = alone ? "" : `${scan.name}: `;
+      const tag = alone ? "" : `${this.tag(scan)}: `;
       const probe = scan.curves.probe?.[scan.home]?.value;
       if (probe) series.push({ x: scan.numbers, y: filled(probe), colour: this.colour(i, "probe"), name: `${tag}probe on ${scan.home}`, show: percent, dots: true });
       if (alone) scan.others.slice(0, 4).forEach((other, k) => {
@@ -173,12 +200,29 @@ export class Viewer {
       if (rank) series.push({ x: scan.numbers, y: filled(rank), colour: this.colour(i, "rank"), name: `${tag}${this.label(this.measure)}`, axis: "right", dash: [6, 3] });
     });
     const scan = this.shown[0];
-    const start = alone ? scan.tunnel?.start : null;
+    const shades = this.shown.slice(0, AT_ONCE).map((one, i) => {
+      const look = alone ? { colour: t.shade, opacity: 1, name: "tunnel" } : { colour: this.colour(i, "probe"), opacity: 0.13, name: `tunnel of ${this.tag(one)}` };
+      return one.tunnel?.start < one.total ? { ends: [one.tunnel.start + 0.5, one.total], ...look } : null;
+    }).filter(Boolean);
     return lineChart(p, {
       x: { label: "layer", unit: "layer", whole: true, min: 1, max: Math.max(2, this.depth) },
-      left: { label: "probe accuracy, %", percent: true, max: 1.02 }, right: { label: this.label(this.measure) }, series,
-      shade: start && start < scan.total ? [start + 0.5, scan.total] : null, marks: [this.layer + 1],
+      left: { label: "probe accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis !== "right").flatMap((one) => one.y)), max: 1.02 }, right: { label: this.label(this.measure) }, series,
+      shades: this.shown.length > AT_ONCE ? [] : shades, marks: [this.layer + 1],
       levels: alone && scan.tunnel?.level ? [{ value: scan.tunnel.level, colour: t.probe }] : [],
+    }, t);
+  }
+
+  // dash by data, colour by scan
+  ood(p, t) {
+    const dashes = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
+    const others = [...new Set(this.shown.flatMap((scan) => scan.others))].slice(0, dashes.length);
+    const series = this.shown.flatMap((scan, i) => others.map((other, k) => {
+      const values = scan.curves.probe?.[other]?.value;
+      return values && { x: scan.numbers, y: filled(values), colour: this.colour(i, "third"), dash: dashes[k], name: `${this.tag(scan)}: ${other}`, show: percent, dots: !k };
+    })).filter(Boolean);
+    return lineChart(p, {
+      x: { label: "layer", unit: "layer", whole: true, min: 1, max: Math.max(2, this.depth) },
+      left: { label: "probe accuracy, %", percent: true, min: floorOf(series.flatMap((one) => one.y)), max: 1.02 }, series, marks: [this.layer + 1],
     }, t);
   }
 
@@ -186,15 +230,17 @@ export class Viewer {
     const ready = this.shown.filter((scan) => scan.cka).slice(0, this.maps(p.width));
     const reads = ready.map((scan, k) => heatMap(p, {
       key: `stored-cka${k}`, values: scan.cka.flat().map((v) => v ?? NaN), n: scan.cka.length, low: 0, high: 1, first: 1, label: "CKA",
-      title: ready.length > 1 ? scan.name : "", mark: this.layer < scan.cka.length ? this.layer : null,
+      title: ready.length > 1 ? this.tag(scan) : "", mark: this.layer < scan.cka.length ? this.layer : null,
     }, t, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
-    return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
+    const read = (x, y) => reads.map((one) => one(x, y)).find(Boolean) ?? "";
+    read.at = (x) => reads.map((one) => one.at(x)).find(Number.isFinite) ?? NaN;
+    return read;
   }
 
   spectra(p, t) {
     const ready = this.shown.filter((scan) => scan.spectra.length).slice(0, this.maps(p.width));
     const reads = ready.map((scan, k) => lineChart(p, {
-      title: ready.length > 1 ? scan.name : "", x: { label: "direction", unit: "direction", whole: true, min: 1 }, left: { label: "relative variance", log: true, floor: 1e-8, max: 0.2 },
+      title: ready.length > 1 ? this.tag(scan) : "", x: { label: "direction", unit: "direction", whole: true, min: 1 }, left: { label: "relative variance", log: true, floor: 1e-8, max: 0.2 },
       series: scan.spectra.map(({ number, rank, share }) => ({ x: rank, y: filled(share), colour: t.ramp((number - 1) / Math.max(1, scan.total - 1)), width: number === this.layer + 1 ? 3.2 : 1.1, opacity: number === this.layer + 1 ? 1 : 0.7, say: number === this.layer + 1, name: number === this.layer + 1 ? `layer ${number}` : undefined })),
     }, t, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
     return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
@@ -208,9 +254,12 @@ export class Viewer {
       const known = Object.keys(points).map(Number);
       const near = known.reduce((best, one) => (Math.abs(one - this.layer - 1) < Math.abs(best - this.layer - 1) ? one : best));
       const box = { x: (k * p.width) / ready.length, y: 16, w: p.width / ready.length, h: p.height - 16 };
-      p.text(`${ready.length > 1 ? `${scan.name}, ` : ""}layer ${near}`, box.x + 6, 11, { size: 11, fill: t.faint });
+      p.text(`${ready.length > 1 ? `${this.tag(scan)}: ` : ""}layer ${near}, ${scan.places[scan.numbers.indexOf(near)] ?? ""}`, box.x + 6, 11, { size: 11, fill: t.faint });
+      const count = Math.max(0, ...(labels ?? [])) + 1;
+      const named = (label) => classes?.[label] ?? `class ${label}`;
+      const legend = labels && count > 1 && count <= colours.length ? Array.from({ length: count }, (_, label) => ({ name: named(label), colour: colours[label] })) : [];
       const [xs, ys] = points[String(near)].map(filled);
-      return scatter(p, { xs, ys, labels, colour: (label) => colours[label % colours.length], name: (label) => classes?.[label] ?? `class ${label}` }, t, box);
+      return scatter(p, { xs, ys, labels, colour: (label) => colours[label % colours.length], name: named, legend }, t, box);
     });
     return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
   }
@@ -221,7 +270,7 @@ export class Viewer {
       const found = scan.training.probe ?? scan.training[this.measure];
       if (!found) return;
       const values = filled(found.values[Math.min(this.layer, found.values.length - 1)]);
-      series.push({ x: found.steps, y: values, colour: this.colour(i, "probe"), name: `${this.shown.length > 1 ? scan.name : this.label(scan.training.probe ? "probe" : this.measure)}` });
+      series.push({ x: found.steps, y: values, colour: this.colour(i, "probe"), name: `${this.shown.length > 1 ? this.tag(scan) : this.label(scan.training.probe ? "probe" : this.measure)}` });
     });
     return lineChart(p, { x: { label: "step", whole: true }, left: { label: this.scans[0].training.probe ? "probe accuracy at this layer" : this.label(this.measure) }, series }, t);
   }
