@@ -60,9 +60,9 @@ def check_hardware(hardware: Hardware) -> None:
     _made(hardware)
 
 
-def device_of(hardware: Hardware) -> torch.device:
+def device_of(hardware: Hardware | None) -> torch.device:
     """The device on which a training of one process would run."""
-    device: torch.device = _made(hardware).device
+    device: torch.device = _made(hardware or Hardware()).device
     return device
 
 
