@@ -80,6 +80,7 @@ def fit(
     """
     hardware = Hardware() if hardware is None else hardware
     fabric = make_fabric(hardware, training.precision)
+    fabric.launch()
     with switches(hardware, fabric.device):
         run = _Run(net, data, training, seed, tests or {}, preprocess, hardware, fabric, followers)
         return run.to_the_end(checkpoints, progress)

@@ -13,12 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 
 from winze.atomic import sha256, told_when_full
 from winze.lab.bench import PHASES, Bench
+from winze.lab.recipe import recipe as recipe_of
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
 from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
@@ -29,13 +30,6 @@ from winze.train import Hardware, StoreError
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
 
 
-@runtime_checkable
-class Workable(Protocol):
-    """What `perform` needs of a recipe."""
-
-    @property
-    def work(self) -> Callable[[Any, Bench], None]: ...
-
 
 def perform(
     job: Job,
@@ -43,14 +37,14 @@ def perform(
     *,
     hardware: Hardware | None = None,
     progress: bool | None = None,
-    recipe: Workable | None = None,
+    recipe: Any = None,
 ) -> Path:
     """Do a job and return the folder of its run.
 
     A finished run is returned at once; a killed or failed one resumes, with the number of threads that it began with,
     and ends bit-identical to one that was never stopped. One that began with other versions, on another device or with
     other flags is moved to `.aside`, with a warning, and begun anew. Of the processes that torchrun started the first
-    one writes. `recipe` None: the one that the job names.
+    one writes. `recipe`: what has the `work(config, bench)` to do; None: the recipe that the job names.
     """
     folder = runs.folder(job)
     if runs.is_done(job):
@@ -59,8 +53,8 @@ def perform(
     hardware = Hardware() if hardware is None else hardware
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
-    work = (_recipe_of(job) if recipe is None else recipe).work
-    if _rank():
+    work = (recipe_of(job.file or job.recipe) if recipe is None else recipe).work
+    if int(os.environ.get("RANK", "0")):
         _follow(job, runs, work, hardware, progress)
         return folder
     with runs.open(job) as run:
@@ -117,10 +111,8 @@ def _timeless(readings: Readings) -> Readings:
 
 def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
     """Move an unfinished run away that began elsewhere or with other versions; the notes of the new one say so."""
-    if run.told["status"] == "new":
-        return []
     changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
-    if not changed:
+    if run.told["status"] == "new" or not changed:
         return []
     aside = run.set_aside()
     note = f"begun anew, since it was begun with something else: {'; '.join(changed)}"
@@ -191,15 +183,6 @@ def _launch() -> str | None:
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
     return " ".join(os.environ.get(name, "") for name in names)
 
-
-def _rank() -> int:
-    return int(os.environ.get("RANK", "0"))
-
-
-def _recipe_of(job: Job) -> Workable:
-    from winze.lab.recipe import recipe
-
-    return recipe(job.file or job.recipe)
 
 
 @contextmanager
