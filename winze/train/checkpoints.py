@@ -127,7 +127,6 @@ def _check_plain(value: Any, where: str) -> None:
         raise TypeError(f"a checkpoint holds tensors, numbers, texts, dicts and lists; {where} is {type(value)}")
 
 
-
 def _read_seal(path: Path, step: int) -> dict[str, Any]:
     try:
         seal = json.loads(path.read_bytes())

@@ -30,7 +30,6 @@ from winze.train import Hardware, StoreError
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
 
 
-
 def perform(
     job: Job,
     runs: Runs,
@@ -182,7 +181,6 @@ def _launch() -> str | None:
         return None
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
     return " ".join(os.environ.get(name, "") for name in names)
-
 
 
 @contextmanager

@@ -32,7 +32,8 @@ class Processes(Workers):
             raise ValueError(f"jobs at once must be at least 1, got {size}")
         self.size, self.threads = size, threads or threads_each(size)
         share = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        self._environments = [share | dict(one) for one in environments or ({},)]
+        given = environments or ({},)
+        self._environments = [share | dict(given[seat % len(given)]) for seat in range(size)]
         self._workers: dict[int, _Worker] = {}
 
     def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
@@ -76,7 +77,7 @@ class Processes(Workers):
 
     def _seated(self, seat: int) -> _Worker:
         if seat not in self._workers:
-            self._workers[seat] = _Worker(self._environments[seat % len(self._environments)])
+            self._workers[seat] = _Worker(self._environments[seat])
         return self._workers[seat]
 
     def _ready(self, busy: Mapping[int, int]) -> list[int]:
