@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,13 +35,16 @@ class Checkpoints:
 
     Each is three files: `<step>.safetensors` (weights), `<step>.pt` (the rest; read without running any code), and
     `<step>.json`, written last, with the size and SHA-256 of both and the versions of winze and torch. Without this
-    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them.
+    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them. `saved`
+    is called with the state of each checkpoint once it is stored.
     """
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 2, saved: Callable[[Mapping[str, Any]], Any] = lambda state: None
+    ) -> None:
         if keep < 1:
             raise ValueError(f"at least 1 checkpoint must be kept, got {keep}")
-        self.folder, self.keep = folder, keep
+        self.folder, self.keep, self.saved = folder, keep, saved
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, texts, dicts and lists."""
@@ -63,6 +66,7 @@ class Checkpoints:
         write_atomically(self._file(step, SEAL), json.dumps(seal, separators=(",", ":")).encode())
         self._drop([other for other in self._steps() if other > step])  # from before the training was set back
         self.prune(self.keep)
+        self.saved(state)
 
     def newest(self) -> Checkpoint | None:
         """The last whole checkpoint; a broken one is passed over with a warning that says why."""

@@ -112,7 +112,8 @@ class Claim(Statement):
     headline: bool = False
     """whether README shows it"""
 
-    def __init__(self, text: str, source: str, check: Check, *, headline: bool = False, **rest: Any) -> None:
+    def __init__(self, text: str, source: str, check: Check, **rest: Any) -> None:
+        headline = rest.pop("headline", False)
         super().__init__(text, check, **rest)
         object.__setattr__(self, "source", source)
         object.__setattr__(self, "headline", headline)

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 
 from winze.atomic import sha256, told_when_full
-from winze.lab.bench import PHASES, Bench
+from winze.lab.bench import PHASES, Bench, wait_for_all
 from winze.lab.recipe import recipe as recipe_of
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
@@ -76,15 +76,17 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         with _alone(threads):
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
             work(job.config, bench)
-        _meet()
+        wait_for_all()  # none may still read what the first will tidy up
         with told_when_full(run.folder):
             _save(bench)
     except Exception as error:
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        _try_to_tell(run, status="failed", error=said, seconds=seconds())
+        with suppress(OSError):  # on a full disk the error itself is what counts
+            run.tell(status="failed", error=said, seconds=seconds())
         raise
     except BaseException:  # interrupted: it stays unfinished
-        _try_to_tell(run, seconds=seconds())
+        with suppress(OSError):
+            run.tell(seconds=seconds())
         raise
     kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
     read = [f"{MEMBER}{seed}/{name}" for seed in bench.members for name in (ROWS, ARRAYS, MANIFEST)]
@@ -132,12 +134,6 @@ def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> N
     run.tell(**launch, commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
 
 
-def _try_to_tell(run: Run, **facts: Any) -> None:
-    """Store facts about a failure; where that fails too, the failure itself is what the caller hears."""
-    with suppress(OSError):
-        run.tell(**facts)
-
-
 def _tidy(folder: Path) -> None:
     """Remove the checkpoints of a finished run."""
     shutil.rmtree(folder / PHASES, ignore_errors=True)
@@ -153,13 +149,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
     own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
     with _alone(told["threads"]):
         work(job.config, Bench(folder, job.seed, own, progress, writes=False, about=about))
-    _meet()
-
-
-def _meet() -> None:
-    """Wait until every process of a run is here: none may still read what the first will tidy up."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.barrier()
+    wait_for_all()
 
 
 @cache
