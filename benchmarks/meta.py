@@ -11,16 +11,18 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from timing import RESULTS, merge
+from torch import Tensor
 
 from winze.networks import build
 from winze.train.objectives.teach import Teach, learner, picks, pools
-from winze.train.unroll import Course, GraphBytes, Unrolled, root, step_bytes, unrolled_bytes
+from winze.train.unroll import Course, Unrolled, root, step_bytes, unrolled_bytes
 
 STEPS = (25, 50, 100, 200)
 TASKS = (2, 2, 2, 2, 2)
@@ -59,9 +61,7 @@ def measured(steps: int, recompute: bool, device: str) -> dict[str, Any]:
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
     start = time.perf_counter()
-    with GraphBytes() as live:
-        F.cross_entropy(unrolled.logits(unrolled(state, course, lr, momentum), x), y).backward()
-    peak = live.peak
+    peak = graph_bytes(lambda: F.cross_entropy(unrolled.logits(unrolled(state, course, lr, momentum), x), y).backward())
     if device == "cuda":
         torch.cuda.synchronize()
         peak = torch.cuda.max_memory_allocated() - before
@@ -74,6 +74,28 @@ def measured(steps: int, recompute: bool, device: str) -> dict[str, Any]:
         "seconds": round(time.perf_counter() - start, 3),
         "width": WIDTHS[device],
     }
+
+
+def graph_bytes(run: Callable[[], Any]) -> int:
+    """The largest number of bytes that autograd's graphs held at one moment of a call."""
+    held: dict[int, tuple[int, int]] = {}
+    peak = [0]
+
+    class Stored:
+        def __init__(self, tensor: Tensor) -> None:
+            self.tensor, self.storage = tensor.detach(), tensor.untyped_storage().data_ptr()
+            count, size = held.get(self.storage, (0, tensor.untyped_storage().nbytes()))
+            held[self.storage] = count + 1, size
+            peak[0] = max(peak[0], sum(size for _, size in held.values()))
+
+        def __del__(self) -> None:
+            count, size = held.pop(self.storage)
+            if count > 1:
+                held[self.storage] = count - 1, size
+
+    with torch.autograd.graph.saved_tensors_hooks(Stored, lambda stored: stored.tensor):
+        run()
+    return peak[0]
 
 
 if __name__ == "__main__":

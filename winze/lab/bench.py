@@ -111,7 +111,7 @@ class Bench:
                 preprocess=preprocess,
                 followers=followers,
                 hardware=self.hardware,
-                checkpoints=_Reported(where, lambda rows: self._report({name: rows})),
+                checkpoints=Checkpoints(where, saved=lambda state: self._report({name: state["metrics"]})),
                 progress=self.progress,
             )
 
@@ -149,8 +149,7 @@ class Bench:
                 shutil.copy2(folder / PHASE, copy / PHASE)
                 shutil.rmtree(folder)
                 copy.rename(folder)
-            if torch.distributed.is_available() and torch.distributed.is_initialized():
-                torch.distributed.barrier()  # no process may look for the copy before it is there
+            wait_for_all()  # no process may look for the copy before it is there
 
     def _recognise(self, name: str, net: nn.Module | Update, training: Training) -> None:
         """Make sure that what is stored of a phase belongs to this very network and training."""
@@ -183,13 +182,7 @@ class Bench:
         write_atomically(self.folder / METRICS, "".join(line + "\n" for line in lines).encode())
 
 
-class _Reported(Checkpoints):
-    """Checkpoints that pass on the metrics they hold, once they are safe."""
-
-    def __init__(self, folder: Path, report: Callable[[MetricRows], None]) -> None:
-        super().__init__(folder)
-        self._report = report
-
-    def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        super().save(step, weights, state)
-        self._report(state["metrics"])
+def wait_for_all() -> None:
+    """Wait until every process of a run that torchrun shares among several is here."""
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.barrier()

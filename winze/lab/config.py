@@ -56,7 +56,8 @@ def check_types(config: Any) -> None:
     for field in fields(config):
         value = getattr(config, field.name)
         check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
-        for inner in _parts(value):
+        parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
+        for inner in parts:
             if is_dataclass(inner) and not isinstance(inner, type):
                 check_types(inner)
 
@@ -102,9 +103,3 @@ def _items_fit(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
     if issubclass(origin, Collection):
         return all(fits(one, inner[0]) for one in value)
     return True
-
-
-def _parts(value: Any) -> list[Any]:
-    if isinstance(value, Mapping):
-        return list(value.values())
-    return list(value) if isinstance(value, list | tuple) else [value]

@@ -45,8 +45,8 @@ def weight_layers(net: nn.Module) -> list[nn.Conv2d | nn.Linear]:
 
 def layer_count(net: nn.Module) -> int:
     """All convolutions and linear layers but the projections: 34 of a ResNet-34, 19 of a VGG-19."""
-    last = [name for name, module in net.named_modules() if isinstance(module, _ConvNd | nn.Linear)][-1]
-    return countings(net, [last])[WITHOUT][0]
+    aside = projections(net)
+    return sum(isinstance(one, _ConvNd | nn.Linear) and one not in aside for one in net.modules())
 
 
 def _end(order: Sequence[tuple[str, nn.Module]], place: str) -> int:

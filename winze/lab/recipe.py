@@ -13,6 +13,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from winze.hints import did_you_mean
@@ -89,21 +90,17 @@ class Recipe:
     def grid(self, scale: str) -> PointGrid:
         """The points that run at a scale."""
         if scale not in self._grids:
-            self._grids[scale] = self._grid(scale)
+            axes, chosen = dict(self.axes), self.scale(scale)
+            for name, axis in self.axes.items():
+                if axis.field and axis.field in self.changed:
+                    value = self.changed[axis.field]
+                    axes[name] = Axis(
+                        axis.field, (value if isinstance(value, str | int | float | bool) else str(value),)
+                    )
+                    rest = {other: labels for other, labels in chosen.axes.items() if other != name}
+                    chosen = replace(chosen, axes=rest, only=None)
+            self._grids[scale] = PointGrid.of(axes, chosen)
         return self._grids[scale]
-
-    def _grid(self, scale: str) -> PointGrid:
-        chosen = self.scale(scale)
-        taken = {name for name, axis in self.axes.items() if axis.field and axis.field in self.changed}
-        axes = {
-            name: Axis(axis.field, (_label(self.changed[axis.field]),)) if name in taken else axis
-            for name, axis in self.axes.items()
-        }
-        if taken:
-            chosen = replace(
-                chosen, axes={name: one for name, one in chosen.axes.items() if name not in taken}, only=None
-            )
-        return PointGrid.of(axes, chosen)
 
     def config(self, scale: str, point: Point) -> Any:
         """What the work at a point is given at this scale."""
@@ -123,19 +120,17 @@ class Recipe:
         return config
 
     def jobs(
-        self,
-        scale: str,
-        at: Mapping[str, Iterable[Label]] | None = None,
-        seeds: Iterable[int] | None = None,
+        self, scale: str, at: Mapping[str, Iterable[Label]] | None = None, seeds: Iterable[int] | None = None
     ) -> list[Job]:
         """Every run of a scale, or those `at` some values of its axes; all points of one seed come before the next."""
-        for name, labels in (at or {}).items():
+        wanted = {name: tuple(labels) for name, labels in (at or {}).items()}
+        for name, labels in wanted.items():
             known(name, self.axes, f"{self.name} has no axis")
             for label in labels:
                 self._check_values({name: label}, f"{self.name} has")
-        points = [p for p in self.grid(scale).points if all(p[name] in set(one) for name, one in (at or {}).items())]
+        points = [p for p in self.grid(scale).points if all(p[name] in labels for name, labels in wanted.items())]
         if not points:
-            chosen = "; ".join(f"{name}={','.join(map(str, labels))}" for name, labels in (at or {}).items())
+            chosen = "; ".join(f"{name}={','.join(map(str, labels))}" for name, labels in wanted.items())
             raise RecipeError(f"{self.name} runs nothing at {chosen} at scale {scale}")
         configs = {point: self.config(scale, point) for point in points}
         numbers = self.scale(scale).seed_numbers if seeds is None else tuple(dict.fromkeys(seeds))
@@ -181,11 +176,8 @@ class Recipe:
     def _check_scale(self, name: str) -> None:
         scale, where = self.scales[name], f"{self.name}, scale {name}"
         numbers = scale.seed_numbers
-        if (
-            not numbers
-            or any(not isinstance(seed, int) or seed < 0 for seed in numbers)
-            or len(set(numbers)) < len(numbers)
-        ):
+        whole = all(isinstance(seed, int) and seed >= 0 for seed in numbers)
+        if not (numbers and whole and len(set(numbers)) == len(numbers)):
             raise RecipeError(f"{where}: seeds are different whole numbers from 0, not {scale.seeds}")
         for axis, labels in scale.axes.items():
             for label in labels:
@@ -265,10 +257,7 @@ def _from_file(file: Path, changed: int) -> Recipe:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
-    made = getattr(module, "recipe", None)
-    if not isinstance(made, Recipe):
-        raise RecipeError(f"{file} defines no `recipe = Recipe(...)`")
-    return replace(made, file=str(file))
+    return replace(_recipe_in(module, str(file)), file=str(file))
 
 
 def _names(package: str) -> list[str]:
@@ -280,11 +269,16 @@ def _names(package: str) -> list[str]:
 
 def _made(name: str, package: str) -> Recipe:
     module = import_module(f"{package}.{name.replace('/', '.')}")
-    made = getattr(module, "recipe", None)
-    if not isinstance(made, Recipe):
-        raise RecipeError(f"{module.__name__} defines no `recipe = Recipe(...)`")
+    made = _recipe_in(module, module.__name__)
     if made.name != name:
         raise RecipeError(f"{module.__name__} holds a recipe named {made.name!r}; its name is {name!r}")
+    return made
+
+
+def _recipe_in(module: ModuleType, where: str) -> Recipe:
+    made = getattr(module, "recipe", None)
+    if not isinstance(made, Recipe):
+        raise RecipeError(f"{where} defines no `recipe = Recipe(...)`")
     return made
 
 
@@ -295,7 +289,3 @@ def known(name: str, names: Iterable[str], what: str) -> str:
         hint = did_you_mean(name, there) or f"; there is {', '.join(there) or 'none'}"
         raise RecipeError(f"{what} {name!r}{hint}")
     return name
-
-
-def _label(value: Any) -> Label:
-    return value if isinstance(value, str | int | float | bool) else str(value)

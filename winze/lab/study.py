@@ -323,24 +323,22 @@ def steps_of(length: Epochs | Steps, samples: int, training: Training) -> int:
 
 
 def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Bench) -> Watch:
-    dataset = prepared.dataset
+    dataset, samples = prepared.dataset, len(prepared.dataset.train_labels)
     net = prepared.objective.view(prepared.net.to(bench.device))
-    images, labels = (part[: watching.samples] for part in dataset.test)
-    samples = len(dataset.train_labels)
-    tested = prepared.fed(images), labels
+
+    def first(part: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:
+        return prepared.fed(part[0][:count]), part[1][:count]
+
+    tested, known = first(dataset.test, watching.samples), watching.probe_samples
     places: Any = {"blocks": None, "layers": "layers"}.get(watching.places)
     if watching.places == "last":
         places = find_spots(net, tested[0][:2], None)[-1].place.name
-    train = None
-    if watching.probe_samples is not None:
-        known, answers = (part[: watching.probe_samples] for part in dataset.train)
-        train = prepared.fed(known), answers
     weights = watching.weights_every
     return Watch(
         net,
         tested,
         steps_of(watching.every, samples, training),
-        train=train,
+        train=None if known is None else first(dataset.train, known),
         places=places,
         measures=watching.measures,
         pool=watching.pool,

@@ -6,7 +6,7 @@ import hashlib
 import io
 import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,18 +35,27 @@ class Checkpoints:
 
     Each is three files: `<step>.safetensors` (weights), `<step>.pt` (the rest; read without running any code), and
     `<step>.json`, written last, with the size and SHA-256 of both and the versions of winze and torch. Without this
-    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them.
+    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them. `saved`
+    is called with the state of each checkpoint once it is stored.
     """
 
-    def __init__(self, folder: Path, keep: int = 2) -> None:
+    def __init__(
+        self, folder: Path, keep: int = 2, saved: Callable[[Mapping[str, Any]], Any] = lambda state: None
+    ) -> None:
         if keep < 1:
             raise ValueError(f"at least 1 checkpoint must be kept, got {keep}")
-        self.folder, self.keep = folder, keep
+        self.folder, self.keep, self.saved = folder, keep, saved
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, texts, dicts and lists."""
+        from safetensors.torch import save
+
         _check_plain(dict(state), "state")
-        bodies = {WEIGHTS: _weights_bytes(weights), STATE: _state_bytes(state)}
+        buffer = io.BytesIO()
+        torch.save(dict(state), buffer)
+        # tied weights share memory, which safetensors refuses: each name gets its own
+        own = {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in weights.items()}
+        bodies = {WEIGHTS: save(own), STATE: buffer.getvalue()}
         files = {end: _facts(body) for end, body in bodies.items()}
         self.folder.mkdir(parents=True, exist_ok=True)
         remove_leftovers(self.folder)
@@ -57,6 +66,7 @@ class Checkpoints:
         write_atomically(self._file(step, SEAL), json.dumps(seal, separators=(",", ":")).encode())
         self._drop([other for other in self._steps() if other > step])  # from before the training was set back
         self.prune(self.keep)
+        self.saved(state)
 
     def newest(self) -> Checkpoint | None:
         """The last whole checkpoint; a broken one is passed over with a warning that says why."""
@@ -86,6 +96,8 @@ class Checkpoints:
                 path.unlink(missing_ok=True)
 
     def _load(self, step: int) -> Checkpoint:
+        from safetensors.torch import load
+
         seal = _read_seal(self._file(step, SEAL), step)
         bodies = {}
         for end in (WEIGHTS, STATE):
@@ -96,7 +108,11 @@ class Checkpoints:
                 raise StoreError(f"{path} cannot be read: {error.strerror}") from error
             if _facts(body) != seal[end]:
                 raise StoreError(f"{path} was cut short or changed after it was written: its SHA-256 differs")
-        return Checkpoint(step, _read_weights(bodies[WEIGHTS]), _read_state(bodies[STATE], self._file(step, STATE)))
+        try:
+            state = torch.load(io.BytesIO(bodies[STATE]), map_location="cpu", weights_only=True)
+        except Exception as error:  # its hash is right: another program sealed it
+            raise StoreError(f"{path} is no state of a training: {type(error).__name__}") from error
+        return Checkpoint(step, load(bodies[WEIGHTS]), state)
 
     def _file(self, step: int, end: str) -> Path:
         return self.folder / f"{step}{end}"
@@ -115,38 +131,10 @@ def _check_plain(value: Any, where: str) -> None:
         raise TypeError(f"a checkpoint holds tensors, numbers, texts, dicts and lists; {where} is {type(value)}")
 
 
-def _weights_bytes(weights: Mapping[str, Tensor]) -> bytes:
-    from safetensors.torch import save
-
-    # tied weights share memory, which safetensors refuses: each name gets its own
-    return save({name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in weights.items()})
-
-
-def _state_bytes(state: Mapping[str, Any]) -> bytes:
-    buffer = io.BytesIO()
-    torch.save(dict(state), buffer)
-    return buffer.getvalue()
-
-
-def _read_weights(body: bytes) -> dict[str, Tensor]:
-    from safetensors.torch import load
-
-    return load(body)
-
-
-def _read_state(body: bytes, path: Path) -> dict[str, Any]:
-    try:
-        state = torch.load(io.BytesIO(body), map_location="cpu", weights_only=True)
-    except Exception as error:  # hash and size were right: it was sealed by somebody else
-        raise StoreError(f"{path} is no state of a training: {type(error).__name__}") from error
-    assert isinstance(state, dict)
-    return state
-
-
 def _read_seal(path: Path, step: int) -> dict[str, Any]:
     try:
         seal = json.loads(path.read_bytes())
-        version, told, files, by = seal["version"], seal["step"], dict(seal["files"]), seal.get("by")
+        version, told, files, by = seal["version"], seal["step"], dict(seal["files"]), dict(seal.get("by") or {})
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise StoreError(f"{path} was cut short or changed: {type(error).__name__}") from error
     if version != VERSION:
@@ -154,7 +142,8 @@ def _read_seal(path: Path, step: int) -> dict[str, Any]:
     if told != step or files.keys() != {WEIGHTS, STATE}:
         raise StoreError(f"{path} was changed: it speaks of another step or of other files")
     if by != _versions():
-        raise StoreError(f"{path} was written with {_words(by)}, this is {_words(_versions())}")
+        said, now = (", ".join(f"{name} {one}" for name, one in some.items()) for some in (by, _versions()))
+        raise StoreError(f"{path} was written with {said or 'unknown versions'}, this is {now}")
     return files
 
 
@@ -162,12 +151,6 @@ def _versions() -> dict[str, str]:
     from winze import __version__
 
     return {"winze": __version__, "torch": str(torch.__version__)}
-
-
-def _words(versions: Any) -> str:
-    if not isinstance(versions, dict):
-        return "unknown versions"
-    return ", ".join(f"{name} {version}" for name, version in versions.items())
 
 
 def _facts(body: bytes) -> dict[str, Any]:

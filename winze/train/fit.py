@@ -21,12 +21,11 @@ from winze.train.captured import CapturedStep, PlainStep
 from winze.train.checkpoints import Checkpoints
 from winze.train.followers import Followers
 from winze.train.hardware import Hardware, HardwareError, make_fabric, switches
-from winze.train.log import Log
 from winze.train.objectives.base import Objective, judged
 from winze.train.optimizers import EMA, learning_rate, set_rates
 from winze.train.seeds import mix, seed_quickly
 from winze.train.sources import FitData, InputsAndLabels, Loader, MakeSource, OnDevice, Repeated, in_order, source_of
-from winze.train.state import State
+from winze.train.state import Log, State
 from winze.train.training import Goal, Length, Training, objective_of
 from winze.train.update import Descend, Engine, Update, name_of
 
@@ -80,6 +79,7 @@ def fit(
     """
     hardware = Hardware() if hardware is None else hardware
     fabric = make_fabric(hardware, training.precision)
+    fabric.launch()
     with switches(hardware, fabric.device):
         run = _Run(net, data, training, seed, tests or {}, preprocess, hardware, fabric, followers)
         return run.to_the_end(checkpoints, progress)
@@ -123,7 +123,8 @@ class _Run:
             for module in self.update.modules.values():
                 module.to(memory_format=torch.channels_last)
         captures = self._captures(hardware, data)
-        self._set_up(Engine(fabric, hardware, training, captures, self._example))
+        example = lambda: self.source.make(*next(iter(self.source.epoch(0))))  # noqa: E731
+        self._set_up(Engine(fabric, hardware, training, captures, example))
         self.ema = None if training.ema is None else EMA(self.net, training.ema)
         self.followers = Followers(followers, self.ema)
         for alternation in self.followers.alternations:
@@ -158,10 +159,6 @@ class _Run:
             )
         for module in self.update.modules.values():
             self.fabric.strategy.precision.convert_module(module).to(engine.device)
-
-    def _example(self) -> InputsAndLabels:
-        first, second = next(iter(self.source.epoch(0)))
-        return self.source.make(first, second)
 
     def _captures(self, hardware: Hardware, data: object) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""

@@ -48,25 +48,14 @@ class HardwareError(ValueError):
     """Devices that were asked for and are not there."""
 
 
-def make_fabric(hardware: Hardware, precision: str) -> Any:
-    """Lightning Fabric for one process, or for those that torchrun started."""
-    fabric = _made(hardware, precision)
-    fabric.launch()
-    return fabric
-
-
-def check_hardware(hardware: Hardware) -> None:
-    """Raise where a training on it could not even begin."""
-    _made(hardware)
-
-
-def device_of(hardware: Hardware) -> torch.device:
+def device_of(hardware: Hardware | None) -> torch.device:
     """The device on which a training of one process would run."""
-    device: torch.device = _made(hardware).device
+    device: torch.device = make_fabric(hardware or Hardware()).device
     return device
 
 
-def _made(hardware: Hardware, precision: Any = "32-true") -> Any:
+def make_fabric(hardware: Hardware, precision: Any = "32-true") -> Any:
+    """Lightning Fabric for one process, or for those that torchrun started; raises where training could not begin."""
     from lightning_fabric import Fabric
 
     world = int(os.environ.get("WORLD_SIZE", "1"))

@@ -131,7 +131,6 @@ def continual(
     if samples is not None and samples < 1:
         raise DataError(f"samples is {samples}; at least one is read")
     heads = _heads(net, listed)
-    hardware = Hardware() if hardware is None else hardware
     device = device_of(hardware)
     preprocess = listed.preprocess if preprocess is None else preprocess
     net.to(device)
@@ -235,7 +234,7 @@ def _spread(part: tuple[Tensor, Tensor], most: int | None) -> tuple[Tensor, Tens
 
 def _freeze_norms(net: nn.Module, training: Training) -> None:
     """Put batch norms whose parameters are frozen into eval mode; they are then trained in it."""
-    factors = shares(net, training.optimizer)
+    factors = shares(dict(net.named_parameters()), training.optimizer, type(net).__name__)
     for name, module in net.named_modules():
         if isinstance(module, _BatchNorm) and factors.get(f"{name}.weight") == 0:
             module.eval()

@@ -48,12 +48,9 @@ def make_optimizer(
     raise ValueError(f"optimizer is SGD(), Lars(), Adam(), AdamW() or NAdam(), not {config!r}")
 
 
-def shares(net: nn.Module, config: Optimizer) -> dict[str, float]:
-    """The factor on each parameter's learning rate."""
-    return _shares(list(dict(net.named_parameters())), config, type(net).__name__)
-
-
-def _shares(names: list[str], config: Optimizer, of: str) -> dict[str, float]:
+def shares(weights: Mapping[str, nn.Parameter], config: Optimizer, of: str) -> dict[str, float]:
+    """The factor on the learning rate of each weight, by name; `of`: the network, for the error."""
+    names = list(weights)
     for glob, _ in config.rates:
         if not any(fnmatchcase(name, glob) for name in names):
             raise ValueError(f"rates: no weight of {of} is called {glob!r}; there is {names[0]!r}")
@@ -63,7 +60,7 @@ def _shares(names: list[str], config: Optimizer, of: str) -> dict[str, float]:
 
 def _groups(weights: Mapping[str, nn.Parameter], config: Optimizer, of: str) -> list[dict[str, Any]]:
     """Weights that share a weight decay and a factor on the learning rate."""
-    factors = _shares(list(weights), config, of)
+    factors = shares(weights, config, of)
     found: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, weight in weights.items():
         if weight.requires_grad:

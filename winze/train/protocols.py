@@ -6,6 +6,7 @@ LINEAR["imagenet100"].fit(net.encoder, dataset.train, dataset.test, preprocess=p
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -52,20 +53,24 @@ class LinearProbe:
         progress: bool | None = None,
     ) -> History:
         """Train the classifier; the last row of the history's metrics has its test `accuracy`."""
-        device = device_of(Hardware() if hardware is None else hardware)
-        classes, training = _classes(train, test), self.for_samples(len(train[1]))
-        with unchanged(encoder.to(device), training=False):
+        classes = int(max(train[1].max(), test[1].max())) + 1
+        with unchanged(encoder.to(device_of(hardware)), training=False):
             width = features_of(encoder, train[0][:2], preprocess=preprocess, pool=pool).shape[1]
             torch.manual_seed(seed)
             head = linear_head(width, classes, self.norm)
-            options: dict[str, Any] = {"seed": seed, "hardware": hardware, "progress": progress}
-            if training.augment:
-                net: nn.Module = OnFrozen(encoder, head, pool)
-                return fit(net, train, training, tests={"test": test}, preprocess=preprocess, **options)
-            known, asked = (
-                (features_of(encoder, one, preprocess=preprocess, pool=pool), labels) for one, labels in (train, test)
-            )
-            return fit(head, known, training, tests={"test": asked}, **options)
+            net, training = self._classifier(encoder, head, pool, self.for_samples(len(train[1])))
+            if net.frozen and not training.augment:
+                train, test = (
+                    (features_of(encoder, x, preprocess=preprocess, pool=pool), labels) for x, labels in (train, test)
+                )
+                net, preprocess = head, None
+            own: Any = {"seed": seed, "hardware": hardware, "progress": progress}
+            return fit(net, train, training, tests={"test": test}, preprocess=preprocess, **own)
+
+    def _classifier(
+        self, encoder: nn.Module, head: nn.Module, pool: TokenPool, training: Training
+    ) -> tuple[Any, Training]:
+        return Classifier(encoder, head, pool, frozen=True), training
 
     def for_samples(self, samples: int) -> Training:
         """The training on so many samples: a batch holds no more than there are."""
@@ -117,8 +122,8 @@ TUNING = Training(
 
 
 @dataclass(frozen=True)
-class FineTune:
-    """An encoder trained on with a classifier on top, early layers at a lower learning rate.
+class FineTune(LinearProbe):
+    """A copy of an encoder that has `blocks`, trained with a classifier on top, early layers at a lower learning rate.
 
         lr_l = lr decay^(L - l),   l = 0 for the embedding, 1 ... L - 1 for the blocks, L for the classifier
 
@@ -127,32 +132,17 @@ class FineTune:
     """
 
     training: Training = TUNING
+    scaled: bool = True
     layer_decay: float = 0.65
     drop_path: float = 0.1
 
-    def fit(
-        self,
-        encoder: nn.Module,
-        train: Labelled,
-        test: Labelled,
-        *,
-        preprocess: Preprocess | None = None,
-        pool: TokenPool = "token",
-        seed: int = 0,
-        hardware: Hardware | None = None,
-        progress: bool | None = None,
-    ) -> History:
-        """Train a copy of an encoder that has `blocks`; the last row of the metrics has its test `accuracy`."""
+    def _classifier(
+        self, encoder: nn.Module, head: nn.Module, pool: TokenPool, training: Training
+    ) -> tuple[Any, Training]:
         own = deepcopy(encoder).train()
-        device = device_of(Hardware() if hardware is None else hardware)
-        width = features_of(own.to(device), train[0][:2], preprocess=preprocess, pool=pool).shape[1]
-        torch.manual_seed(seed)
-        net = Classifier(own, linear_head(width, _classes(train, test), False), pool)
         _drop_branches(own, self.drop_path)
-        training = LinearProbe(self.training, scaled=True).for_samples(len(train[1]))
-        training = replace(training, optimizer=replace(training.optimizer, rates=self.rates(own)))
-        told: dict[str, Any] = {"tests": {"test": test}, "preprocess": preprocess}
-        return fit(net, train, training, seed=seed, hardware=hardware, progress=progress, **told)
+        optimizer = replace(training.optimizer, rates=self.rates(own))
+        return Classifier(own, head, pool), replace(training, optimizer=optimizer)
 
     def rates(self, encoder: nn.Module) -> tuple[tuple[str, float], ...]:
         """The factor on the learning rate of every layer, as optimizers take it."""
@@ -208,33 +198,20 @@ def linear_head(width: int, classes: int, norm: bool) -> nn.Module:
 
 
 class Classifier(nn.Module):
-    """An encoder and a classifier on its tokens, trained together."""
+    """A classifier on the tokens of an encoder; a frozen encoder is no part of it: neither trained nor stored."""
 
-    def __init__(self, encoder: nn.Module, head: nn.Module, pool: TokenPool) -> None:
+    def __init__(self, encoder: nn.Module, head: nn.Module, pool: TokenPool, frozen: bool = False) -> None:
         super().__init__()
-        self.encoder, self.head, self.pool = encoder, head, pool
+        self._run, self.frozen = encoder.__call__, frozen
+        if not frozen:
+            self.encoder = encoder
+        self.head, self.pool = head, pool
 
     def forward(self, images: Tensor) -> Tensor:
-        logits: Tensor = self.head(pooled_tokens(self.encoder(images), self.pool).float())
-        return logits
-
-
-class OnFrozen(nn.Module):
-    """A classifier on an encoder that is no part of it: neither trained nor stored."""
-
-    def __init__(self, encoder: nn.Module, head: nn.Module, pool: TokenPool) -> None:
-        super().__init__()
-        self.head, self.pool, self._run = head, pool, encoder.__call__
-
-    def forward(self, images: Tensor) -> Tensor:
-        with torch.no_grad():
+        with torch.no_grad() if self.frozen else nullcontext():
             tokens = self._run(images)
         logits: Tensor = self.head(pooled_tokens(tokens, self.pool).float())
         return logits
-
-
-def _classes(train: Labelled, test: Labelled) -> int:
-    return int(max(train[1].max(), test[1].max())) + 1
 
 
 def _blocks(encoder: nn.Module) -> list[nn.Module]:

@@ -28,16 +28,15 @@ def check_number(
     value = getattr(config, name)
     if is_number(value) and at_least <= value < below and value > above:
         return
-    if below < math.inf:
-        raise ValueError(f"{name} must lie in [{at_least:g}, {below:g}), got {value!r}")
-    wanted = "a positive number" if above == 0 else f"a finite number of at least {at_least:g}"
-    raise ValueError(f"{name} must be {wanted}, got {value!r}")
+    wanted = "be a positive number" if above == 0 else f"be a finite number of at least {at_least:g}"
+    wanted = f"lie in [{at_least:g}, {below:g})" if below < math.inf else wanted
+    raise ValueError(f"{name} must {wanted}, got {value!r}")
 
 
 def check_whole(config: Any, name: str, least: int) -> None:
     """Raise unless a field is a whole number of at least `least`."""
     value = getattr(config, name)
-    if not (isinstance(value, int) and not isinstance(value, bool) and value >= least):
+    if not (isinstance(value, int) and is_number(value) and value >= least):
         raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
 
 
@@ -223,9 +222,7 @@ class Ramp:
 
     def __post_init__(self) -> None:
         for name in ("first", "last"):
-            value = getattr(self, name)
-            if not (math.isfinite(value) and value > 0):
-                raise ValueError(f"a temperature must be positive and finite, got {value!r} as the {name} of a ramp")
+            check_number(self, name, above=0)
         if not 0 < self.share <= 1:
             raise ValueError(f"share must lie in (0, 1], got {self.share}")
 

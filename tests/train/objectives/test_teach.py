@@ -9,7 +9,6 @@ import torch.nn.functional as F
 from winze.memory import NoRoomError, available
 from winze.networks import build
 from winze.networks.models.generator import Learner
-from winze.train import unroll
 from winze.train.objectives import teach
 from winze.train.objectives.teach import Teach, picks, pools
 from winze.train.unroll import Course, Unrolled, root, step_bytes, unrolled_bytes
@@ -112,6 +111,27 @@ def test_every_iteration_starts_a_new_learner():
     assert len(losses) == 3
 
 
+def graph_bytes(run):
+    """The largest number of bytes that autograd's graphs held at one moment of a call."""
+    held, peak = {}, [0]
+
+    class Stored:
+        def __init__(self, tensor):
+            self.tensor, self.storage = tensor.detach(), tensor.untyped_storage().data_ptr()
+            count, size = held.get(self.storage, (0, tensor.untyped_storage().nbytes()))
+            held[self.storage] = count + 1, size
+            peak[0] = max(peak[0], sum(size for _, size in held.values()))
+
+        def __del__(self):
+            count, size = held.pop(self.storage)
+            if count > 1:
+                held[self.storage] = count - 1, size
+
+    with torch.autograd.graph.saved_tensors_hooks(Stored, lambda stored: stored.tensor):
+        run()
+    return peak[0]
+
+
 def live_bytes(steps, segment):
     """The largest number of bytes that graphs held at a moment of one forward and backward pass."""
     torch.manual_seed(0)
@@ -119,10 +139,9 @@ def live_bytes(steps, segment):
     images = torch.randn(24, 1, 8, 8, dtype=torch.float64, requires_grad=True)
     course = Course(images, Y, picks((2, 2), 6, 20, steps // 2, torch.device("cpu")))
     lr = torch.tensor(0.1).double().requires_grad_()
-    with unroll.GraphBytes() as live:
-        state = unrolled(unrolled.start(), course, lr, lr)
-        F.cross_entropy(unrolled.logits(state, X), Y).backward()
-    return live.peak, unrolled_bytes(step_bytes(unrolled, unrolled.start(), course, lr, lr), state, steps, segment)
+    start = unrolled.start()
+    peak = graph_bytes(lambda: F.cross_entropy(unrolled.logits(unrolled(start, course, lr, lr), X), Y).backward())
+    return peak, unrolled_bytes(step_bytes(unrolled, start, course, lr, lr), start, steps, segment)
 
 
 def test_memory_grows_with_the_steps_and_recomputed_with_their_root():

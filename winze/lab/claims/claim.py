@@ -6,7 +6,7 @@ Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_ra
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, runtime_checkable
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from winze.lab.axes import PointGrid
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict, row_word, student
-from winze.readings import Label, Point, Readings, ReadingsError
+from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.point import brief
 from winze.readings.wording import number
 
@@ -206,8 +206,44 @@ class Contrast:
                     note = getattr(value, "note", "") or ("a ratio needs positive numbers" if self.ratio else "")
                     why = f"{name} at {point}, seed {seed}, is {number(value)}{': ' if note else ''}{note}"
                     return Verdict(INCONCLUSIVE, why, n=len(shared), values=values)
-        around = self._over_samples(quantity, weighted, runs, shared)
-        return self._judged(name, key, values, np.array([weight for _, weight in weighted]), unread, around)
+        weights = np.array([weight for _, weight in weighted])
+        table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
+        interval = self._interval(table, weights, region := self.region(key))
+        if not self.certain and (around := self._over_samples(quantity, weighted, runs, shared)) is not None:
+            low, high = min(interval.low, around[0]), max(interval.high, around[1])
+            wide = 0.0 if high - low > 1e-9 else HALF_LAYER * float(np.abs(weights).max())
+            interval = replace(interval, low=low - wide, high=high + wide)
+        word = region.word(interval, 1 if self.certain else LEAST)
+        if self.ratio:
+            ends = (interval.estimate, interval.low, interval.high)
+            middle, low, high = (math.exp(end) if end < 700 else math.inf for end in ends)
+            interval = replace(interval, estimate=middle, low=low, high=high)
+        told = zip(_own_names(list(values)), (number(float(row.mean())) for row in table), strict=True)
+        means = ", ".join(f"{mean} at {own}" if own else mean for own, mean in told)
+        parts = [f"{name}: {means} ({interval.n} seed{'s' if interval.n > 1 else ''})"]
+        if len(values) > 1 and not self.certain:
+            parts.append(f"{self.what} {interval}")
+        elif not self.certain and interval.n > 1:
+            parts.append(f"95 % [{number(interval.low)}, {number(interval.high)}]")
+        if interval.n < LEAST and not self.certain:
+            parts.append(f"fewer than {LEAST} seeds")
+        parts += [f"{point}, seed {seed}: {why}" for (point, seed), why in unread.items()]
+        numbers = interval.estimate, interval.low, interval.high, interval.n, interval.effect
+        return Verdict(word, "; ".join(parts), *numbers, values)
+
+    def _interval(self, table: Array, weights: Array, region: Region) -> Interval:
+        """The contrast over seeds, of values [point, seed]; the worst seed alone where there is no chance."""
+        compared = np.log(table) if self.ratio else table
+        per_seed = weights @ compared
+        per_seed[np.abs(per_seed) < ROUNDING * (np.abs(weights) @ np.abs(compared))] = 0.0
+        interval = student(per_seed.tolist())
+        if self.certain:
+            worst = float(per_seed.min())
+            return Interval(worst, worst, worst, interval.n)
+        if len(weights) == 1:  # the effect is the distance from the claimed level: the region's middle, or its one edge
+            edges = [edge for edge in (region.low, region.high) if math.isfinite(edge)]
+            return replace(interval, effect=student((per_seed - sum(edges) / len(edges)).tolist()).effect)
+        return interval
 
     def _weighted(self, cell: Point, grid: Grid) -> list[tuple[Point, float]]:
         if not self.over:
@@ -217,7 +253,10 @@ class Contrast:
             labels = tuple(label for label in labels if not isinstance(label, str | bool))
         if len(labels) < 2:
             return []
-        weights = _slope([_position(label, spot, self.scale) for spot, label in enumerate(labels)])
+        scale = self.scale or float
+        x = np.array([spot if isinstance(one, str | bool) else scale(float(one)) for spot, one in enumerate(labels)])
+        x = x - x.mean()
+        weights = (x / (x**2).sum()).tolist()
         return [(grid.complete(cell | {self.over: one}), weight) for one, weight in zip(labels, weights, strict=True)]
 
     def _over_samples(
@@ -231,49 +270,6 @@ class Contrast:
                 return None
             ends += np.sort(weight * np.array(pairs).mean(0))
         return float(ends[0]), float(ends[1])
-
-    def _judged(
-        self,
-        name: str,
-        key: Any,
-        values: dict[Point, dict[int, float]],
-        weights: Any,
-        unread: dict[tuple[Point, int], str],
-        around: tuple[float, float] | None,
-    ) -> Verdict:
-        region = self.region(key)
-        table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
-        compared = np.log(table) if self.ratio else table
-        per_seed = weights @ compared
-        per_seed[np.abs(per_seed) < ROUNDING * (np.abs(weights) @ np.abs(compared))] = 0.0
-        interval = student(per_seed.tolist())
-        if self.certain:
-            worst = float(per_seed.min())
-            interval = Interval(worst, worst, worst, interval.n)
-        elif len(weights) == 1:
-            interval = replace(interval, effect=student((per_seed - _claimed(region)).tolist()).effect)
-        if around is not None and not self.certain:
-            low, high = min(interval.low, around[0]), max(interval.high, around[1])
-            wide = 0.0 if high - low > 1e-9 else HALF_LAYER * float(np.abs(weights).max())
-            interval = replace(interval, low=low - wide, high=high + wide)
-        word = region.word(interval, 1 if self.certain else LEAST)
-        shown = interval
-        if self.ratio:
-            ends = (interval.estimate, interval.low, interval.high)
-            middle, low, high = (math.exp(end) if end < 700 else math.inf for end in ends)
-            shown = Interval(middle, low, high, interval.n, interval.effect)
-        names = _own_names(list(values))
-        told = zip(names, (number(float(row.mean())) for row in table), strict=True)
-        means = ", ".join(f"{mean} at {own}" if own else mean for own, mean in told)
-        parts = [f"{name}: {means} ({interval.n} seed{'s' if interval.n > 1 else ''})"]
-        if len(values) > 1 and not self.certain:
-            parts.append(f"{self.what} {shown}")
-        elif not self.certain and interval.n > 1:
-            parts.append(f"95 % [{number(shown.low)}, {number(shown.high)}]")
-        if interval.n < LEAST and not self.certain:
-            parts.append(f"fewer than {LEAST} seeds")
-        parts += [f"{point}, seed {seed}: {why}" for (point, seed), why in unread.items()]
-        return Verdict(word, "; ".join(parts), shown.estimate, shown.low, shown.high, shown.n, shown.effect, values)
 
 
 @dataclass(frozen=True)
@@ -401,26 +397,6 @@ def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str
 
 def _of(value: PerCell, key: Any) -> float:
     return float(value[key] if isinstance(value, Mapping) else value)
-
-
-def _claimed(region: Region) -> float:
-    """The level that is claimed: the middle of the region, or its one edge; effects are distances from it."""
-    edges = [edge for edge in (region.low, region.high) if math.isfinite(edge)]
-    return sum(edges) / len(edges)
-
-
-def _position(label: Label, spot: int, scale: Callable[[float], float] | None) -> float:
-    """Where a value lies on its axis: the number itself, or its place in the order."""
-    if isinstance(label, str | bool):
-        return float(spot)
-    return float(label) if scale is None else float(scale(float(label)))
-
-
-def _slope(positions: Iterable[float]) -> list[float]:
-    x = np.array(list(positions), dtype=np.float64)
-    x = x - x.mean()
-    weights: list[float] = (x / (x**2).sum()).tolist()
-    return weights
 
 
 def _own_names(points: list[Point]) -> list[str]:

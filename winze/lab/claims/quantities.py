@@ -38,7 +38,7 @@ class RunNumber(ABC):
 
     def named(self, name: str) -> RunNumber:
         """The same number under another name in tables and verdicts."""
-        return _Named(self, name)
+        return _Derived(name, lambda value: value, (self,))
 
     @abstractmethod
     def __call__(self, readings: Readings) -> float: ...
@@ -48,13 +48,13 @@ class RunNumber(ABC):
         return None
 
     def __add__(self, other: RunNumber) -> RunNumber:
-        return _Pair(self, other, operator.add)
+        return _Derived(f"{self} plus {other}", operator.add, (self, other))
 
     def __sub__(self, other: RunNumber) -> RunNumber:
-        return _Pair(self, other, operator.sub)
+        return _Derived(f"{self} minus {other}", operator.sub, (self, other))
 
     def __truediv__(self, other: RunNumber) -> RunNumber:
-        return _Pair(self, other, _ratio)
+        return _Derived(f"{self} over {other}", _ratio, (self, other))
 
 
 @dataclass(frozen=True)
@@ -187,49 +187,30 @@ class TunnelLayer(RunNumber):
 
 
 @dataclass(frozen=True)
-class _Named(RunNumber):
-    number: RunNumber
-    name: str
+class _Derived(RunNumber):
+    """A function of other numbers; the first of them that is NaN says why."""
 
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return self.number.measures
+    name: str
+    combine: Callable[..., float]
+    parts: tuple[RunNumber, ...]
 
     def __str__(self) -> str:
         return self.name
 
-    def __call__(self, readings: Readings) -> float:
-        return self.number(readings)
-
-    def spread(self, readings: Readings) -> tuple[float, float] | None:
-        return self.number.spread(readings)
-
-
-@dataclass(frozen=True)
-class _Pair(RunNumber):
-    left: RunNumber
-    right: RunNumber
-    combine: Callable[[float, float], float]
-
-    def __str__(self) -> str:
-        sign = {operator.add: "plus", operator.sub: "minus"}.get(self.combine, "over")
-        return f"{self.left} {sign} {self.right}"
-
     @property
     def measures(self) -> tuple[str, ...]:
-        return (*self.left.measures, *self.right.measures)
+        return tuple(measure for part in self.parts for measure in part.measures)
 
     def __call__(self, readings: Readings) -> float:
-        values = self.left(readings), self.right(readings)
-        unread = [value for value in values if np.isnan(value)]
-        return unread[0] if unread else self.combine(*values)
+        values = [part(readings) for part in self.parts]
+        return next((value for value in values if np.isnan(value)), None) or self.combine(*values)
 
     def spread(self, readings: Readings) -> tuple[float, float] | None:
-        left, right = self.left.spread(readings), self.right.spread(readings)
-        if left is None and right is None:
+        spreads = [part.spread(readings) for part in self.parts]
+        if not any(spreads):
             return None
-        ends = product(left or (self.left(readings),), right or (self.right(readings),))
-        corners = [self.combine(*pair) for pair in ends]
+        ends = product(*(one or (part(readings),) for one, part in zip(spreads, self.parts, strict=True)))
+        corners = [self.combine(*values) for values in ends]
         return min(corners), max(corners)
 
 

@@ -39,7 +39,11 @@ class TunnelAt:
     def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
         point = grid.complete(cell)
         claimed = self.layer[key] if isinstance(self.layer, Mapping) else self.layer
-        read = {seed: one for seed, one in sorted(runs[point].items()) if _has_probes(one)}
+        read = {
+            seed: one
+            for seed, one in sorted(runs[point].items())
+            if any(row.measure == "probe" and row.index is not None for row in one.rows)
+        }
         if not read:
             return Verdict(NOT_RUN, "the readings hold no probes")
         for seed, one in read.items():
@@ -83,7 +87,3 @@ def tunnel_at(threshold: float, layer: PerCell, within: int = 2, counting: str |
 def _layer(place: Place | None, numbers: Mapping[int, int]) -> float:
     """The number of a place's layer; infinity where there is none."""
     return math.inf if place is None else float(numbers[place.index])
-
-
-def _has_probes(readings: Readings) -> bool:
-    return any(row.measure == "probe" and row.index is not None for row in readings.rows)

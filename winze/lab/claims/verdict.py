@@ -111,10 +111,5 @@ def student(values: Sequence[float]) -> Interval:
         return Interval(mean, -math.inf, math.inf, n)
     spread = float(array.std(ddof=1))
     half = float(stdtrit(n - 1, 0.975)) * spread / math.sqrt(n)
-    return Interval(mean, mean - half, mean + half, n, _effect(mean, spread))
-
-
-def _effect(mean: float, spread: float) -> float:
-    if spread > 0:
-        return mean / spread
-    return math.copysign(math.inf, mean) if mean else 0.0
+    without = math.copysign(math.inf, mean) if mean else 0.0
+    return Interval(mean, mean - half, mean + half, n, mean / spread if spread > 0 else without)

@@ -35,12 +35,8 @@ def versions() -> dict[str, str]:
 
 def circumstances(hardware: Hardware, file: str = "") -> dict[str, Any]:
     """All that numbers depend on besides the job and the number of threads, as `run.json` stores it."""
-    return {"versions": versions(), "source": source(file), "device": device(hardware), "flags": flags(hardware)}
-
-
-def flags(hardware: Hardware) -> dict[str, Any]:
-    """The settings of the hardware that may change numbers beyond the device and the number of threads."""
-    return {name: getattr(hardware, name) for name in ("devices", "strategy", "step", "compile", "deterministic")}
+    flags = {name: getattr(hardware, name) for name in ("devices", "strategy", "step", "compile", "deterministic")}
+    return {"versions": versions(), "source": source(file), "device": device(hardware), "flags": flags}
 
 
 @cache

@@ -66,15 +66,9 @@ def finals(folder: Path, quantities: OutcomeNumbers | None = None) -> dict[str, 
 def differences(one: Path, other: Path) -> dict[str, tuple[Any, Any]]:
     """Where the settings of two runs differ: `training.lr` -> both values, None where one has no such setting."""
     told = [read(folder) or {} for folder in (one, other)]
-    first, second = (_flat({"recipe": t.get("recipe"), "seed": t.get("seed"), **_settings(t)}) for t in told)
-    names = dict.fromkeys((*first, *second))
-    pairs = {name: (first.get(name), second.get(name)) for name in names}
+    first, second = (_flat({"recipe": t.get("recipe"), "seed": t.get("seed"), **t.get("config", {})}) for t in told)
+    pairs = {name: (first.get(name), second.get(name)) for name in (*first, *second)}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _settings(told: Mapping[str, Any]) -> dict[str, Any]:
-    config = told.get("config")
-    return config if isinstance(config, dict) else {"config": config}
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:

@@ -13,12 +13,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 
 from winze.atomic import sha256, told_when_full
-from winze.lab.bench import PHASES, Bench
+from winze.lab.bench import PHASES, Bench, wait_for_all
+from winze.lab.recipe import recipe as recipe_of
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
 from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
@@ -29,28 +30,20 @@ from winze.train import Hardware, StoreError
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
 
 
-@runtime_checkable
-class Workable(Protocol):
-    """What `perform` needs of a recipe."""
-
-    @property
-    def work(self) -> Callable[[Any, Bench], None]: ...
-
-
 def perform(
     job: Job,
     runs: Runs,
     *,
     hardware: Hardware | None = None,
     progress: bool | None = None,
-    recipe: Workable | None = None,
+    recipe: Any = None,
 ) -> Path:
     """Do a job and return the folder of its run.
 
     A finished run is returned at once; a killed or failed one resumes, with the number of threads that it began with,
     and ends bit-identical to one that was never stopped. One that began with other versions, on another device or with
     other flags is moved to `.aside`, with a warning, and begun anew. Of the processes that torchrun started the first
-    one writes. `recipe` None: the one that the job names.
+    one writes. `recipe`: what has the `work(config, bench)` to do; None: the recipe that the job names.
     """
     folder = runs.folder(job)
     if runs.is_done(job):
@@ -59,8 +52,8 @@ def perform(
     hardware = Hardware() if hardware is None else hardware
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
-    work = (_recipe_of(job) if recipe is None else recipe).work
-    if _rank():
+    work = (recipe_of(job.file or job.recipe) if recipe is None else recipe).work
+    if int(os.environ.get("RANK", "0")):
         _follow(job, runs, work, hardware, progress)
         return folder
     with runs.open(job) as run:
@@ -83,15 +76,17 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         with _alone(threads):
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
             work(job.config, bench)
-        _meet()
+        wait_for_all()  # none may still read what the first will tidy up
         with told_when_full(run.folder):
             _save(bench)
     except Exception as error:
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        _try_to_tell(run, status="failed", error=said, seconds=seconds())
+        with suppress(OSError):  # on a full disk the error itself is what counts
+            run.tell(status="failed", error=said, seconds=seconds())
         raise
     except BaseException:  # interrupted: it stays unfinished
-        _try_to_tell(run, seconds=seconds())
+        with suppress(OSError):
+            run.tell(seconds=seconds())
         raise
     kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
     read = [f"{MEMBER}{seed}/{name}" for seed in bench.members for name in (ROWS, ARRAYS, MANIFEST)]
@@ -117,10 +112,8 @@ def _timeless(readings: Readings) -> Readings:
 
 def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
     """Move an unfinished run away that began elsewhere or with other versions; the notes of the new one say so."""
-    if run.told["status"] == "new":
-        return []
     changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
-    if not changed:
+    if run.told["status"] == "new" or not changed:
         return []
     aside = run.set_aside()
     note = f"begun anew, since it was begun with something else: {'; '.join(changed)}"
@@ -141,12 +134,6 @@ def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> N
     run.tell(**launch, commit=now, resumed=run.told["resumed"] + 1, notes=notes, status="running", error=None)
 
 
-def _try_to_tell(run: Run, **facts: Any) -> None:
-    """Store facts about a failure; where that fails too, the failure itself is what the caller hears."""
-    with suppress(OSError):
-        run.tell(**facts)
-
-
 def _tidy(folder: Path) -> None:
     """Remove the checkpoints of a finished run."""
     shutil.rmtree(folder / PHASES, ignore_errors=True)
@@ -162,13 +149,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
     own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
     with _alone(told["threads"]):
         work(job.config, Bench(folder, job.seed, own, progress, writes=False, about=about))
-    _meet()
-
-
-def _meet() -> None:
-    """Wait until every process of a run is here: none may still read what the first will tidy up."""
-    if torch.distributed.is_available() and torch.distributed.is_initialized():
-        torch.distributed.barrier()
+    wait_for_all()
 
 
 @cache
@@ -190,16 +171,6 @@ def _launch() -> str | None:
         return None
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
     return " ".join(os.environ.get(name, "") for name in names)
-
-
-def _rank() -> int:
-    return int(os.environ.get("RANK", "0"))
-
-
-def _recipe_of(job: Job) -> Workable:
-    from winze.lab.recipe import recipe
-
-    return recipe(job.file or job.recipe)
 
 
 @contextmanager

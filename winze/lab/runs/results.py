@@ -80,48 +80,42 @@ def add_all(
     file, new = file_of(recipe, root), []
     Path(root).mkdir(parents=True, exist_ok=True)
     with store.locked(Path(root), Path(root), PATIENCE):
-        kept = _Known(recipe, file, _entries(file, recipe.name))
+        entries = _entries(file, recipe.name)
         for path in map(Path, folders):
             try:
-                if kept.add(_entry(path, recipe), path):
-                    new.append(path)
+                entry = _entry(path, recipe)
+                if _is_kept(entry, entries, f"{path}: {file}"):
+                    continue
             except (ResultsError, StoreError, ReadingsError) as error:
                 if refuse is None:
                     raise
                 refuse(str(error))
+                continue
+            entries.append(entry)
+            new.append(path)
         if new:
-            write(file, recipe.name, kept.entries)
+            write(file, recipe.name, entries)
     return new
 
 
-class _Known:
-    """The runs that a file keeps, by key and by what they read."""
-
-    def __init__(self, recipe: Recipe, file: Path, entries: list[dict[str, Any]]) -> None:
-        self.recipe, self.file, self.entries = recipe, file, entries
-        self._keys = {entry["key"]: entry for entry in entries if "superseded" not in entry}
-        self._readings = {_told_and_read(entry): entry for entry in entries}
-
-    def add(self, entry: dict[str, Any], folder: Path) -> bool:
-        """Take in one more; whether it is new."""
-        old = self._keys.get(entry["key"])
-        if old is not None:
-            where = first_difference(old, entry)
-            if where:
+def _is_kept(entry: dict[str, Any], entries: list[dict[str, Any]], where: str) -> bool:
+    """Whether a run is among those that are kept; other readings of it, or its readings under another seed, raise."""
+    for old in entries:
+        if old["key"] == entry["key"] and "superseded" not in old:
+            differs = first_difference(old, entry)
+            if differs:
                 what = f"{Point(old['point'])}, seed {old['seed']} (run {old['key']}, on {old['device']})"
                 raise ResultsError(
-                    f"{folder}: {self.file} keeps other readings of {what}: {where}. Kept readings are never replaced"
+                    f"{where} keeps other readings of {what}: {differs}. Kept readings are never replaced"
                 )
-            return False
-        twin = self._readings.get(_told_and_read(entry))
-        if twin is not None and entry["rows"]:
+            return True
+    for old in entries:
+        if entry["rows"] and (old["config"], old["rows"]) == (entry["config"], entry["rows"]):
             raise ResultsError(
-                f"{folder}: {Point(entry['point'])}, seed {entry['seed']}, has the readings of seed {twin['seed']} "
-                f"(run {twin['key']}): one run under two seeds is not kept"
+                f"{where}: {Point(entry['point'])}, seed {entry['seed']}, has the readings of seed {old['seed']} "
+                f"(run {old['key']}): one run under two seeds is not kept"
             )
-        self.entries.append(entry)
-        self._keys[entry["key"]] = self._readings[_told_and_read(entry)] = entry
-        return True
+    return False
 
 
 def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
@@ -139,11 +133,6 @@ def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
     if path is not None:
         raise ResultsError(f"{folder} cannot be kept: it names a path of this machine, {path[0]}")
     return entry
-
-
-def _told_and_read(entry: Mapping[str, Any]) -> str:
-    """The settings and the readings of a run, without its seed."""
-    return json.dumps([entry["config"], entry["rows"]], sort_keys=True)
 
 
 ByPoint = dict[str, dict[Point, dict[int, Kept]]]

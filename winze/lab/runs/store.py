@@ -16,10 +16,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from types import NoneType
 from typing import Any, Literal
 
 from winze.atomic import StoreError, remove_leftovers, sha256, write_atomically
+from winze.lab.config import fits
 from winze.lab.runs.job import FORMAT, Job, key_of, plain
 from winze.readings import Point, Readings
 
@@ -29,28 +29,15 @@ KEY = re.compile(r"[0-9a-f]{16}")
 ASIDE, MEMBER = ".aside", "seed-"
 FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a member of its ensemble
 PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
-FIELDS: dict[str, tuple[type, ...]] = {
-    "recipe": (str,),
-    "scale": (str,),
-    "point": (dict,),
-    "seed": (int,),
-    "key": (str,),
-    "status": (str,),
-    "started": (str,),
-    "seconds": (int, float),
-    "threads": (int,),
-    "resumed": (int,),
-    "notes": (list,),
-    "versions": (dict,),
-    "flags": (dict,),
-    "device": (str,),
-    "source": (str,),
-    "launch": (str,),
-    "commit": (str, NoneType),
-    "error": (str, NoneType),
-    "sha256": (dict,),
+FIELDS: dict[Any, str] = {
+    str: "recipe scale key status started device source launch",
+    str | None: "commit error",
+    int: "seed threads resumed",
+    int | float: "seconds",
+    list: "notes",
+    dict: "point versions flags sha256",
 }
-"""what a field of `run.json` may hold, where it is there"""
+"""the type of each field of `run.json`, where it is there"""
 
 Status = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
@@ -129,14 +116,8 @@ class Runs:
             folder.mkdir(parents=True, exist_ok=True)
             told = read(folder)
             if told is None:
-                told = {
-                    "kind": KIND,
-                    "version": FORMAT,
-                    "recipe": job.recipe,
-                    "scale": job.scale,
-                    "point": dict(job.point),
-                }
-                told |= {"seed": job.seed, "key": job.key, "config": plain(job.config), "status": "new"}
+                about = (KIND, FORMAT, job.recipe, job.scale, dict(job.point), job.seed, job.key, plain(job.config))
+                told = dict(zip(JOB, about, strict=True)) | {"status": "new"}
             elif told.get("config") != plain(job.config) or told.get("seed") != job.seed:
                 raise StoreError(f"{folder / RUN} tells of another job than {job}: it was changed; remove the folder")
             remove_leftovers(folder)
@@ -148,7 +129,7 @@ class Runs:
         return told is not None and told.get("status") == "done"
 
     def all(self) -> list[Facts]:
-        """Every run, the youngest last; one that cannot be read is listed as such."""
+        """Every run, the youngest last, also those that cannot be read."""
         return sorted(map(self._facts, self._folders()), key=lambda facts: (facts.started, facts.key))
 
     def find(self, start: str) -> Facts:
@@ -161,7 +142,7 @@ class Runs:
         raise StoreError(f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more of the key")
 
     def remove(self, key: str) -> None:
-        """Remove a run that nobody is writing; it is gone at once or not at all."""
+        """Remove a run that no process is writing, at once or not at all."""
         with self._locked(key):
             doomed = self.root / f".{key}.removed"
             shutil.rmtree(doomed, ignore_errors=True)
@@ -186,15 +167,13 @@ class Runs:
 
     def _facts(self, folder: Path) -> Facts:
         try:
-            told = read(folder)
+            told = read(folder) or {}  # none where a run was killed before its first word
         except StoreError as error:
             return Facts(folder, folder.name, "unreadable", error=str(error))
-        if told is None:  # killed before its first word
-            return Facts(folder, folder.name, "running" if self.is_busy(folder.name) else "unfinished")
         status: Status = "running" if self.is_busy(folder.name) else "unfinished"
         if told.get("status") in ("done", "failed"):
             status = told["status"]
-        names = ("recipe", "scale", "point", "seed", "seconds", "started", "error", "commit")
+        names = ("recipe", "scale", "seed", "seconds", "started", "error", "commit")
         found = {name: told[name] for name in names if name in told} | {"point": Point(told.get("point", {}))}
         return Facts(folder, folder.name, status, **found, note="; ".join(map(str, told.get("notes", []))))
 
@@ -261,11 +240,9 @@ def read(folder: Path) -> dict[str, Any] | None:
 
 
 def wrong_field(told: Mapping[str, Any]) -> str | None:
-    """The first field of a run that holds something of another type than it should."""
-    for name, kinds in FIELDS.items():
-        if name in told and (not isinstance(told[name], kinds) or isinstance(told[name], bool)):
-            return name
-    return None
+    """The first field of a run that holds a value of the wrong type."""
+    named = ((kind, name) for kind, names in FIELDS.items() for name in names.split() if name in told)
+    return next((name for kind, name in named if not fits(told[name], kind)), None)
 
 
 def readings(folder: Path, seed: int) -> dict[int, Readings]:

@@ -9,12 +9,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 
 from winze.lab.runs.job import Job
-from winze.lab.runs.perform import Workable, perform
+from winze.lab.runs.perform import perform
 from winze.lab.runs.store import BusyError, Runs
 from winze.lab.workers.mps import mps
 from winze.lab.workers.processes import Processes
@@ -22,7 +22,7 @@ from winze.lab.workers.ray import OnRay
 from winze.lab.workers.workers import Here, Workers
 from winze.progress import Display, tell
 from winze.train import Hardware, StoreError
-from winze.train.hardware import check_hardware
+from winze.train.hardware import make_fabric
 
 Backend = Literal["here", "processes", "ray"]
 PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run
@@ -46,13 +46,12 @@ def sweep(
     on: Backend = "here",
     hardware: Hardware | None = None,
     progress: bool | None = None,
-    recipe: Workable | None = None,
+    recipe: Any = None,
 ) -> list[Outcome]:
-    """Do all jobs; those that are done already are left as they are, those that were killed go on.
+    """Do all jobs; finished ones are left as they are, killed ones resume.
 
     `jobs_at_once`: so many processes, or so many on each GPU or machine of a Ray cluster. A job that fails does not
-    stop the others; a worker that dies costs another try. Jobs of equal content are one run. `recipe` None: the ones
-    that the jobs name.
+    stop the others; a job whose worker dies is retried. Jobs of equal content are one run. `recipe` as in `perform`.
     """
     hardware = Hardware() if hardware is None else hardware
     _check(on, jobs_at_once, hardware)
@@ -63,8 +62,8 @@ def sweep(
         Display([str(job) for job in todo], progress) as display,
         workers_for(on, jobs_at_once, hardware, todo) as workers,
     ):
-        shared, patience = _shared(hardware, workers), PATIENCE if on == "ray" else 0.0
-        work = partial(_perform, runs=runs, hardware=shared, recipe=recipe, patience=patience)
+        own = replace(hardware, threads=hardware.threads or workers.threads)
+        work = partial(_perform, runs=runs, hardware=own, recipe=recipe, patience=PATIENCE if on == "ray" else 0.0)
         for done in workers.run(work, todo, display.hear if display.shown else None):
             if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
                 raise done.error
@@ -76,7 +75,7 @@ def sweep(
 
 @contextmanager
 def workers_for(on: Backend, jobs_at_once: int, hardware: Hardware, todo: Sequence[object]) -> Iterator[Workers]:
-    """Those who do the jobs, no more than there are; none are called where there is nothing to do."""
+    """Workers for the jobs, no more than there are jobs."""
     if on == "here" or not todo:
         yield Here()
     elif on == "ray":
@@ -92,7 +91,7 @@ def workers_for(on: Backend, jobs_at_once: int, hardware: Hardware, todo: Sequen
                 yield processes
 
 
-def _perform(job: Job, *, runs: Runs, hardware: Hardware, recipe: Workable | None, patience: float) -> None:
+def _perform(job: Job, *, runs: Runs, hardware: Hardware, recipe: Any, patience: float) -> None:
     """What a worker does with a job."""
     tell("begun")
     give_up = time.monotonic() + patience
@@ -113,13 +112,7 @@ def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
         raise ValueError(f"jobs at once must be at least 1, got {jobs_at_once}")
     if on != "here" and _world() > 1:
         raise ValueError("torchrun shares each run among its processes: leave --jobs and --on out")
-    check_hardware(replace(hardware, accelerator="auto") if on == "ray" else hardware)
-
-
-def _shared(hardware: Hardware, workers: Workers) -> Hardware:
-    """The hardware of one job: its share of the threads."""
-    threads = getattr(workers, "threads", None)
-    return hardware if hardware.threads is not None or threads is None else replace(hardware, threads=threads)
+    make_fabric(replace(hardware, accelerator="auto") if on == "ray" else hardware)
 
 
 def _is_to_do(runs: Runs, job: Job, errors: dict[str, Exception | None]) -> bool:

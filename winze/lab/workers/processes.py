@@ -22,7 +22,7 @@ SPAWN = multiprocessing.get_context("spawn")  # a forked copy of a process with 
 
 
 class Processes(Workers):
-    """`size` processes, each with cores / size threads; they start with the first task and stay until `close`.
+    """`size` processes, each with cores / size threads; they start with the first job and run until `close`.
 
     `environments` are the environment variables of each, on top of this process's, such as which GPU it sees.
     """
@@ -30,31 +30,31 @@ class Processes(Workers):
     def __init__(self, size: int, threads: int | None = None, environments: Sequence[Mapping[str, str]] = ()) -> None:
         if size < 1:
             raise ValueError(f"jobs at once must be at least 1, got {size}")
-        self.size = size
-        self.threads = threads or threads_each(size)
-        self._environments = [dict(environments[i % len(environments)]) if environments else {} for i in range(size)]
-        self._workers: list[_Worker | None] = [None] * size
+        self.size, self.threads = size, threads or threads_each(size)
+        share = {name: str(self.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
+        given = environments or ({},)
+        self._environments = [share | dict(given[seat % len(given)]) for seat in range(size)]
+        self._workers: dict[int, _Worker] = {}
 
-    def run(self, work: Work, tasks: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
-        waiting, tries = deque(range(len(tasks))), Counter[int]()
-        busy: dict[int, int] = {}  # the seat of a worker and the task it is at
+    def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
+        waiting, tries = deque(range(len(jobs))), Counter[int]()
+        busy: dict[int, int] = {}  # the seat of a worker and the job it is at
         try:
             while waiting or busy:
                 for seat in range(self.size):
                     if waiting and seat not in busy:
                         index = waiting.popleft()
                         try:
-                            self._seated(seat).give(work, tasks[index])
+                            self._seated(seat).give(work, jobs[index])
                             busy[seat] = index
                         except (pickle.PicklingError, AttributeError, TypeError) as error:
                             yield Done(index, error=error)
                 for seat in self._ready(busy):
-                    worker, index = self._seated(seat), busy[seat]
+                    worker, index = self._workers[seat], busy[seat]
                     word = worker.hear()
                     if word is None:
                         del busy[seat]
-                        worker.stop()
-                        self._workers[seat] = None
+                        self._workers.pop(seat).stop()
                         tries[index] += 1
                         if tries[index] < TRIES:
                             waiting.appendleft(index)
@@ -67,54 +67,49 @@ class Processes(Workers):
                         del busy[seat]
                         yield Done(index, *word[1:])
         finally:
-            for seat in busy:  # left in the middle: what they are at is of no use to anybody
-                self._seated(seat).stop()
-                self._workers[seat] = None
+            for seat in busy:  # stopped early: no result of theirs is wanted
+                self._workers.pop(seat).stop()
 
     def close(self) -> None:
         """Stop all processes."""
-        for worker in self._workers:
-            if worker is not None:
-                worker.stop()
-        self._workers = [None] * self.size
+        while self._workers:
+            self._workers.popitem()[1].stop()
 
     def _seated(self, seat: int) -> _Worker:
-        worker = self._workers[seat]
-        if worker is None:
-            worker = self._workers[seat] = _Worker(self.threads, self._environments[seat])
-        return worker
+        if seat not in self._workers:
+            self._workers[seat] = _Worker(self._environments[seat])
+        return self._workers[seat]
 
     def _ready(self, busy: Mapping[int, int]) -> list[int]:
-        """Seats with something to hear."""
-        ears = {self._seated(seat).ear: seat for seat in busy}
-        return [ears[ear] for ear in wait(list(ears))] if ears else []  # type: ignore[index]
+        """The seats whose workers have sent something, or died."""
+        lines = {self._workers[seat].line: seat for seat in busy}
+        return [lines[line] for line in wait(list(lines))] if lines else []  # type: ignore[index]
 
 
 class _Worker:
     """One process and the line to it."""
 
-    def __init__(self, threads: int, environment: Mapping[str, str]) -> None:
-        self.ear, theirs = SPAWN.Pipe()
-        self.process = SPAWN.Process(target=_serve, args=(theirs, threads))
-        share = {name: str(threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
-        with _environment(share | dict(environment)):
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.line, theirs = SPAWN.Pipe()
+        self.process = SPAWN.Process(target=_serve, args=(theirs,))
+        with _environment(environment):
             self.process.start()
         theirs.close()
 
-    def give(self, work: Work, task: Any) -> None:
-        packed = ForkingPickler.dumps((work, task))
-        with suppress(OSError):  # it is dead, which is noticed when it is listened to
-            self.ear.send_bytes(packed)
+    def give(self, work: Work, job: Any) -> None:
+        packed = ForkingPickler.dumps((work, job))
+        with suppress(OSError):  # a dead worker is noticed when it is heard
+            self.line.send_bytes(packed)
 
     def hear(self) -> tuple[Any, ...] | None:
-        """What it says; None when it is dead."""
+        """What the process sent; None when it is dead."""
         try:
-            return pickle.loads(self.ear.recv_bytes())
+            return pickle.loads(self.line.recv_bytes())
         except (EOFError, OSError):
             return None
 
     def stop(self) -> None:
-        self.ear.close()
+        self.line.close()
         self.process.kill()
         self.process.join()
 
@@ -127,13 +122,13 @@ class _Worker:
         return f'with exit code {code}: does the script run its work below `if __name__ == "__main__":`?'
 
 
-def _serve(line: Connection, threads: int) -> None:
-    """The life of a worker: tasks one after the other, until the line or the parent is gone."""
+def _serve(line: Connection) -> None:
+    """What a worker runs: jobs one after the other, until the line is closed or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the parent stops its workers
     threading.Thread(target=_follow_parent, daemon=True).start()
     import torch
 
-    torch.set_num_threads(threads)
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     while True:
         try:
             packed = line.recv_bytes()
@@ -145,15 +140,15 @@ def _serve(line: Connection, threads: int) -> None:
 
 
 def _unpacked(packed: bytes) -> Any:
-    work, task = pickle.loads(packed)
-    return work(task)
+    work, job = pickle.loads(packed)
+    return work(job)
 
 
 def _sendable(value: Any, error: Exception | None) -> bytes:
-    """The end of a task as bytes; an error that cannot be sent is told in words."""
+    """The end of a job as bytes; an error that cannot be pickled is sent as text."""
     try:
         if error is not None:
-            pickle.loads(pickle.dumps(error))  # some go in and do not come out again
+            pickle.loads(pickle.dumps(error))  # some errors pickle and do not unpickle
         return bytes(ForkingPickler.dumps(("done", value, error)))
     except Exception as fault:
         said = error if error is not None else fault
@@ -182,6 +177,6 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def threads_each(size: int) -> int:
-    """Threads of each of so many processes, so that they do not fight for cores."""
+    """The threads of each of so many processes that share the cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // size)

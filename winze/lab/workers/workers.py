@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import traceback
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
-from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any
 
 from winze.progress import heard
 
-Member = TypeVar("Member", bound="Workers")
 Work = Callable[[Any], Any]
-Hear = Callable[[int, Any], None]
-"""Called with the number of a task and what it tells on its way."""
+Hear = Callable[[int, Any], Any]
+"""Called with the number of a job and what it reports on its way."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a task: its value, or what went wrong."""
+    """The end of a job: its value, or what went wrong."""
 
     index: int
     value: Any = None
@@ -28,53 +27,47 @@ class Done:
 
 
 class LostError(RuntimeError):
-    """A task whose workers died, again and again."""
+    """A job whose workers died, again and again."""
 
 
-class Workers(ABC):
-    """Works on tasks, `size` at a time; a worker that dies costs another try, no result."""
+class Workers(AbstractContextManager["Workers"]):
+    """Does jobs, `size` at a time, each with `threads` threads (None: torch's); a job whose worker dies is retried."""
 
     size: int = 1
+    threads: int | None = None
 
     @abstractmethod
-    def run(self, work: Work, tasks: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
-        """`work` on every task: the end of each one, exactly once, in whatever order they come."""
+    def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
+        """`work` on every job: the end of each one, exactly once, in whatever order they come."""
 
-    def each(self, work: Work, tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and value of each task, as they are done; the first error is raised."""
-        for done in self.run(work, tasks):
+    def each(self, work: Work, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """The number and value of each job, as they are done; the first error is raised."""
+        for done in self.run(work, jobs):
             if done.error is not None:
                 raise done.error
             yield done.index, done.value
 
-    def close(self) -> None:  # noqa: B027  # most have nobody to send home
-        """Send everybody home."""
+    def close(self) -> None:
+        """Stop the workers."""
 
-    def __enter__(self: Member) -> Member:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
 class Here(Workers):
-    """One task after the other, in this process."""
+    """One job after the other, in this process."""
 
-    def run(self, work: Work, tasks: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
-        for index, task in enumerate(tasks):
-            with heard(partial(hear or _deaf, index)):
-                value, error = attempt(work, task)
+    def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
+        for index, job in enumerate(jobs):
+            with heard(partial(hear, index) if hear else lambda word: None):
+                value, error = attempt(work, job)
             yield Done(index, value, error)
 
 
-def attempt(work: Work, task: Any) -> tuple[Any, Exception | None]:
-    """The value of a task, or its error with the traceback as a note, which outlives the way between processes."""
+def attempt(work: Work, job: Any) -> tuple[Any, Exception | None]:
+    """The value of a job, or its error with the traceback as a note, which is not lost between processes."""
     try:
-        return work(task), None
+        return work(job), None
     except Exception as error:
         error.add_note("".join(traceback.format_exception(error)))
         return None, error
-
-
-def _deaf(index: int, word: Any) -> None:
-    pass

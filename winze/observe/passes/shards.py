@@ -29,8 +29,8 @@ class Crew(Protocol):
 
     size: int
 
-    def each(self, work: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and result of each task, as they are done; the first error is raised."""
+    def each(self, work: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """The number and result of each job, as they are done; the first error is raised."""
 
 
 def in_shards(work: Callable[..., Any], reader: Reader, feed: Feed, *args: Any) -> Any:

@@ -84,6 +84,22 @@ def losses(found: LossValue, of: str) -> dict[str, Tensor]:
     return {"loss": total} | parts
 
 
+def uncompiled(net: nn.Module) -> Any:
+    """The network inside the wrap of `torch.compile`."""
+    return getattr(net, "_orig_mod", net)
+
+
+def in_float(values: Tensor) -> Tensor:
+    """Values in float32 at least: autocast leaves outputs in half precision."""
+    return values.to(torch.promote_types(values.dtype, torch.float32))
+
+
+def encoder_of(net: nn.Module) -> nn.Module:
+    """The `encoder` of a network, or the network itself where it has none."""
+    found = getattr(net, "encoder", net)
+    return found if isinstance(found, nn.Module) else net
+
+
 @torch.no_grad()
 def judged(
     net: nn.Module,

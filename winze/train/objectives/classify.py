@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from winze.shape import Temperature
-from winze.train.objectives.base import Objective, judged
+from winze.train.objectives.base import Objective, in_float, judged, uncompiled
 
 
 class CrossEntropy(Objective):
@@ -106,14 +105,13 @@ def classes_of(labels: Tensor) -> int:
 
 
 def _logits(net: nn.Module, x: Tensor) -> Tensor:
-    """The outputs, in float32 at least: autocast leaves them in half precision."""
     logits = net(x)
     if not isinstance(logits, Tensor):
         raise ValueError(
             f"cross-entropy takes logits [sample, class]; {_name(net)} puts out a {type(logits).__name__}: "
             "give Training an objective= of your own"
         )
-    return logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return in_float(logits)
 
 
 def _fitting(labels: Tensor | None, logits: Tensor, net: nn.Module) -> Tensor:
@@ -129,4 +127,4 @@ def _fitting(labels: Tensor | None, logits: Tensor, net: nn.Module) -> Tensor:
 
 
 def _name(net: nn.Module) -> str:
-    return type(getattr(net, "_orig_mod", net)).__name__
+    return type(uncompiled(net)).__name__

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.networks.models.uvit import AtTime, kept_signal
-from winze.train.objectives.base import Objective
+from winze.train.objectives.base import Objective, uncompiled
 from winze.train.training import Goal, check_number
 
 
@@ -71,6 +71,6 @@ class NoisePrediction(Objective):
             raise ValueError("Denoise(labels=True) needs labels, and the data has none")
         if not self.training:
             return y
-        none = int(getattr(getattr(net, "_orig_mod", net), "labels", 0))
+        none = int(getattr(uncompiled(net), "labels", 0))
         hidden = torch.rand(y.shape, device=y.device) < self.goal.drop_labels
         return torch.where(hidden, none, y)

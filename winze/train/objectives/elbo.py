@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.train.objectives.base import Objective
+from winze.train.objectives.base import Objective, encoder_of, in_float, uncompiled
 from winze.train.training import Goal, check_choice, check_number
 
 
@@ -56,12 +56,11 @@ class NegativeElbo(Objective):
         """The squared error, averaged over values as `Reconstruct` has it, the KL divergence, and their bound."""
         distortion, kl, found = self._parts(net, x)
         found = found.sigmoid() if self.goal.likelihood == "bernoulli" else found
-        error = (found - _whole(x)).square().flatten(1).mean(1)
+        error = (found - in_float(x)).square().flatten(1).mean(1)
         return {"reconstruction": error.sum(), "divergence": kl.sum(), "negative_elbo": (distortion + kl).sum()}
 
     def view(self, net: nn.Module) -> nn.Module:
-        found = getattr(net, "encoder", net)
-        return found if isinstance(found, nn.Module) else net
+        return encoder_of(net)
 
     def advance(self) -> None:
         self.done += 1
@@ -83,17 +82,12 @@ class NegativeElbo(Objective):
         if not (isinstance(given, tuple) and len(given) == 3):
             raise ValueError(
                 f"Elbo takes (x̂, μ, log σ²) of a variational autoencoder such as winze/vae; "
-                f"{type(getattr(net, '_orig_mod', net)).__name__} puts out a {type(given).__name__}"
+                f"{type(uncompiled(net)).__name__} puts out a {type(given).__name__}"
             )
-        # in float32 at least: autocast leaves outputs in half precision
-        found, mean, log_variance, target = (_whole(part) for part in (*given, x))
+        found, mean, log_variance, target = (in_float(part) for part in (*given, x))
         if self.goal.likelihood == "bernoulli":
             each = F.binary_cross_entropy_with_logits(found, target, reduction="none")
         else:
             each = (found - target).square()
         kl = (mean.square() + log_variance.exp() - 1 - log_variance).sum(1) / 2
         return each.flatten(1).sum(1), kl, found
-
-
-def _whole(values: Tensor) -> Tensor:
-    return values.to(torch.promote_types(values.dtype, torch.float32))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from winze.shape import DecayedIdentity
 from winze.shape.find import wired
-from winze.train.objectives.base import Objective
+from winze.train.objectives.base import Objective, encoder_of, uncompiled
 from winze.train.training import Goal, check_flag
 
 UNSTABLE = 0.4
@@ -36,8 +36,7 @@ class SquaredError(Objective):
         return {"reconstruction": (net(x).float() - x.float()).square().flatten(1).mean(1).sum()}
 
     def view(self, net: nn.Module) -> nn.Module:
-        found = getattr(net, "encoder", net)
-        return found if isinstance(found, nn.Module) else net
+        return encoder_of(net)
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class MaskedSquaredError(Objective):
     def _errors(self, net: nn.Module, x: Tensor) -> tuple[Tensor, Tensor]:
         """The mean squared error of every patch [sample, patch], and where patches were hidden."""
         predicted, mask = net(x)
-        target = _inner(net).patches(x).float()  # type: ignore[operator]
+        target = uncompiled(net).patches(x).float()
         if self.normalised:
             spread = (target.var(2, keepdim=True) + 1e-6).sqrt()
             target = (target - target.mean(2, keepdim=True)) / spread
@@ -93,7 +92,7 @@ class MaskedSquaredError(Objective):
         if self._warned:
             return
         self._warned = True
-        decayed = [one for one in wired(_inner(net)) if isinstance(one.rule, DecayedIdentity)]
+        decayed = [one for one in wired(uncompiled(net)) if isinstance(one.rule, DecayedIdentity)]
         if decayed and min(one.rule.alpha_min for one in decayed) <= UNSTABLE:  # type: ignore[attr-defined]
             product = math.prod(one.rule.weight(one.seat) for one in decayed)  # type: ignore[attr-defined]
             warnings.warn(
@@ -103,9 +102,3 @@ class MaskedSquaredError(Objective):
                 "plain shortcuts for the first 60 to 110 epochs",
                 stacklevel=2,
             )
-
-
-def _inner(net: nn.Module) -> nn.Module:
-    """The network inside the wrap of the compiler."""
-    inner: nn.Module = getattr(net, "_orig_mod", net)
-    return inner

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from winze.memory import NoRoomError, available
 from winze.modes import rng_unchanged
 from winze.networks import build, options_for
-from winze.train.objectives.base import Objective
+from winze.train.objectives.base import Objective, uncompiled
 from winze.train.training import Goal, check_flag, check_number, check_whole
 from winze.train.unroll import Course, LearnerState, Unrolled, root, step_bytes, unrolled_bytes
 
@@ -125,7 +125,7 @@ def learner(name: str, options: Mapping[str, Any], x: Tensor) -> nn.Module:
 
 def classes_of(net: nn.Module) -> int:
     """How many classes a generator knows."""
-    found = getattr(getattr(net, "_orig_mod", net), "classes", None)
+    found = getattr(uncompiled(net), "classes", None)
     if not isinstance(found, int):
         raise ValueError(f"Teach trains a generator G(z, y) such as winze/generator, not {type(net).__name__}")
     return found
@@ -135,11 +135,10 @@ def pools(
     net: nn.Module, order: Sequence[int], tasks: Sequence[int], per_class: int, like: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Images of all tasks, one after the other, and their labels; batch norms see the images of one task at a time."""
-    inner: Any = getattr(net, "_orig_mod", net)
     images, labels, done = [], [], 0
     for size in tasks:
         y = torch.tensor(order[done : done + size], device=like.device).repeat_interleave(per_class)
-        z = torch.randn(len(y), inner.noise, device=like.device, dtype=like.dtype)
+        z = torch.randn(len(y), uncompiled(net).noise, device=like.device, dtype=like.dtype)
         images.append(net(z, y))
         labels.append(y)
         done += size
