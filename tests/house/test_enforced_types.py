@@ -23,7 +23,7 @@ def test_what_a_function_gives_is_checked_with_and_without_shapes():
     def wrong(x: int) -> str:
         return x
 
-    def longer(x: Float[Tensor, "n"]) -> Float[Tensor, "n"]:
+    def longer(x: Float[Tensor, " n"]) -> Float[Tensor, " n"]:
         return torch.cat([x, x])
 
     for function, given in ((wrong, 1), (longer, torch.zeros(3))):
@@ -36,7 +36,9 @@ def test_checks_can_be_switched_off(monkeypatch):
     assert Place(0, 1, name=3).name == 3
 
 
-@pytest.mark.parametrize("hint", [Float[Tensor, "n"], list[Float[Tensor, "n"]], dict[str, Float[Tensor, "n"] | None]])
+@pytest.mark.parametrize(
+    "hint", [Float[Tensor, " n"], list[Float[Tensor, " n"]], dict[str, Float[Tensor, " n"] | None]]
+)
 def test_shapes_are_found_anywhere_in_an_annotation(hint):
     assert shaped(hint)
     assert not shaped(list[Tensor])
