@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from checked_types import enforce
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
 # must come before the first import of winze, which happens in the test files: shapes in types are then checked; not in
 # `shape` and `modes`, which have none: the one is compiled and calls small functions hundreds of thousands of times,
@@ -20,7 +20,7 @@ ROOMS = [
     for path in Path(__file__).parents[1].joinpath("winze").glob("[a-z]*")
     if path.stem not in UNCHECKED
 ]
-install_import_hook(ROOMS, "beartype.beartype(conf=beartype.BeartypeConf(is_pep484_tower=True))")
+enforce(ROOMS)
 
 settings.register_profile("untimed", deadline=None)  # a machine may be busy
 settings.load_profile("untimed")

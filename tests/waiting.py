@@ -3,7 +3,7 @@
 import time
 
 
-def soon(true, seconds=120.0):
+def soon(true, seconds=300.0):
     """What `true()` gives, as soon as it gives anything that counts."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:

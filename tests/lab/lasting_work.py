@@ -15,6 +15,7 @@ class Config:
     marks: str
     seconds: float = 0.0
     bad: tuple[int, ...] = ()
+    together: int = 1  # places where work has to begin before any goes on
 
 
 @dataclass(frozen=True)
@@ -26,13 +27,17 @@ class Lasting:
         tell(Pace("training", 1, 2, 5.0))
         if bench.seed in config.bad:
             raise ValueError(f"seed {bench.seed} is bad")
+        if config.together > 1:
+            from waiting import soon  # not on Ray's path
+
+            soon(lambda: len({where for what, _, where in marked(config.marks)}) >= config.together)
         time.sleep(config.seconds)
         bench.readings.add("square", float(bench.seed**2))
         mark(config.marks, f"end {bench.seed} {place()}")
 
 
-def jobs(marks, count, seconds=0.0, bad=()):
-    config = Config(str(marks), seconds, tuple(bad))
+def jobs(marks, count, seconds=0.0, bad=(), together=1):
+    config = Config(str(marks), seconds, tuple(bad), together)
     return [Job("lasting/work", "smoke", Point(), seed, config) for seed in range(count)]
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from pathlib import Path
 
-os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_health_check_period_ms="500", RAY_health_check_timeout_ms="2000")
+os.environ.update(RAY_USAGE_STATS_ENABLED="0", RAY_health_check_period_ms="500", RAY_health_check_timeout_ms="20000")
 
 import lasting_work
 import torch
@@ -20,6 +20,7 @@ from ray.cluster_utils import Cluster
 
 import winze
 from winze.lab.runs.sweep import sweep
+from winze.lab.workers import ray as on_ray
 from winze.lab.workers.ray import OnRay
 from winze.train import Hardware
 
@@ -27,6 +28,7 @@ from winze.train import Hardware
 def main(folder):
     torch.set_num_threads(1)
     logging.getLogger("ray").setLevel(logging.ERROR)
+    on_ray.SECONDS = 120.0  # a busy machine takes its time to import Ray, and more so to answer
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "num_gpus": 1, "include_dashboard": False})
     doomed = cluster.add_node(num_cpus=1)
     cluster.wait_for_nodes()

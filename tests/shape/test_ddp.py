@@ -1,12 +1,11 @@
-import os
-import subprocess
-import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
 from cases import WITHOUT_BATCHNORM, rewired
 from ddp_worker import SAMPLES, rule, train
+from forked import Forked
 
 RUNS = [("foreign transformer", "sample"), ("native mlp", "batch")]
 pytestmark = pytest.mark.slow
@@ -15,17 +14,11 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("name", "mask"), RUNS)
 def test_two_processes_train_as_one_with_the_doubled_batch(tmp_path, name, mask):
     worker = str(Path(__file__).with_name("ddp_worker.py"))
-    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    command = [sys.executable, worker, str(tmp_path), name, mask]
-    processes = [
-        subprocess.Popen([*command, str(rank)], stderr=subprocess.PIPE, text=True, env=env) for rank in range(2)
-    ]
-    try:
-        errors = [process.communicate(timeout=120)[1] for process in processes]
-    finally:
+    with ExitStack() as stack:
+        processes = [stack.enter_context(Forked(worker, tmp_path, name, mask, rank)) for rank in range(2)]
         for process in processes:
-            process.kill()
-    assert [process.returncode for process in processes] == [0, 0], errors
+            stack.callback(process.kill)
+        assert [process.wait(timeout=300) for process in processes] == [0, 0], processes[0].stdout.read()
     ranks = [torch.load(tmp_path / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
     net = rewired(WITHOUT_BATCHNORM[name], rule(mask))
     whole = train(net, net, WITHOUT_BATCHNORM[name].batch(2 * SAMPLES))

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import torch
 from deaths import Death, death_at, every_death, full_disk_after, small_disk
+from forked import Forked
 from small_work import OUTCOME, RECIPE, job, names, outcome, settled, spots, work
 from torch import nn
+from waiting import soon
 
 from winze.atomic import sha256
 from winze.lab.runs.perform import perform
@@ -435,9 +437,7 @@ def test_a_run_killed_for_real_ends_as_if_it_had_not(tmp_path):
     script = str(Path(__file__).parents[1].joinpath("small_work.py"))
 
     def started(root):
-        process = subprocess.Popen(
-            [sys.executable, script, str(root), "12", "1"], stdout=subprocess.PIPE, text=True, env=os.environ
-        )
+        process = Forked(script, root, 12, 1)
         assert process.stdout.readline() == "begin\n"
         return process
 
@@ -448,6 +448,7 @@ def test_a_run_killed_for_real_ends_as_if_it_had_not(tmp_path):
     seconds = read(whole.folder(long))["seconds"]
     for _ in range(3):
         with started(runs.root) as process:
+            soon(lambda: list(runs.root.glob(f"*/{RUN}")))
             try:
                 process.wait(timeout=rng.uniform(0.1, 0.5) * seconds)
             except subprocess.TimeoutExpired:

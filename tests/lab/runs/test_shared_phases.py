@@ -1,16 +1,15 @@
 """A phase of training that several runs share is trained once, whatever is killed on the way."""
 
 import json
-import os
 import random
-import subprocess
 import sys
-from pathlib import Path
+from contextlib import ExitStack
 from types import SimpleNamespace
 
 import pytest
 import torch
 from deaths import death_at
+from forked import Forked
 from small_work import names, spots
 
 from winze.lab.bench import Bench
@@ -135,14 +134,9 @@ def test_runs_that_died_in_the_middle_of_the_shared_phase_end_as_if_they_had_not
 
 @pytest.mark.slow
 def test_processes_that_want_one_start_at_once_train_it_once(tmp_path):
-    script = str(Path(__file__))
-    folders = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, folders)), "OMP_NUM_THREADS": "1"}
-    started = [
-        subprocess.Popen([sys.executable, script, str(tmp_path), str(lr)], stdout=subprocess.PIPE, env=environment)
-        for lr in (0.1, 0.2, 0.3)
-    ]
-    took = [int(one.communicate(timeout=200)[0]) for one in started]
+    with ExitStack() as stack:
+        started = [stack.enter_context(Forked(__file__, tmp_path, lr)) for lr in (0.1, 0.2, 0.3)]
+        took = [int(one.stdout.read()) for one in started]
     assert [one.returncode for one in started] == [0, 0, 0]
     assert sorted(took) == [0, 0, 9]
     starts = {read(Runs(tmp_path).folder(job(lr)))["shared"]["first"] for lr in (0.1, 0.2, 0.3)}

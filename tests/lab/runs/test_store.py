@@ -1,13 +1,12 @@
 import json
 import os
 import random
-import subprocess
-import sys
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+from forked import Forked
 from small_work import names
 
 from winze.lab.runs.job import Job
@@ -99,11 +98,16 @@ with Runs({root!r}).open(JOB) as run:
 """
 
 
+def script(folder, code):
+    (folder / "script.py").write_text(code)
+    return folder / "script.py"
+
+
 @pytest.fixture
-def holder(runs):
+def holder(runs, tmp_path):
     """Another process that has the run open."""
     code = HOLD.format(here=[str(one) for one in Path(__file__).parents[:2]], root=str(runs.root))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+    with Forked(script(tmp_path, code)) as process:
         assert process.stdout.readline() == "open\n"
         yield process
         process.kill()
@@ -122,14 +126,14 @@ def test_two_processes_never_write_one_run_and_a_killed_one_lets_go(runs, holder
         assert run.told["status"] == "running"
 
 
-def test_whoever_only_looks_does_not_get_in_the_way(runs):
+def test_whoever_only_looks_does_not_get_in_the_way(runs, tmp_path):
     begun(runs)
     code = f"""
 from winze.lab.runs.store import Runs
 print("go", flush=True)
 while True: Runs({str(runs.root)!r}).is_busy({JOB.key!r})
 """
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as looker:
+    with Forked(script(tmp_path, code)) as looker:
         assert looker.stdout.readline() == "go\n"
         end = time.monotonic() + 2
         while time.monotonic() < end:

@@ -97,7 +97,7 @@ def test_torchrun_and_jobs_side_by_side_exclude_each_other(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_two_processes_work_side_by_side_and_one_failure_stays_alone(tmp_path):
-    todo = jobs(tmp_path / "marks", 5, seconds=1.0, bad=[2])
+    todo = jobs(tmp_path / "marks", 5, bad=[2], together=2)
     outcomes = sweep(todo, tmp_path / "runs", recipe=Lasting(), on="processes", jobs_at_once=2)
     assert [str(one.error) for one in outcomes] == ["None", "None", "seed 2 is bad", "None", "None"]
     lines = marked(tmp_path / "marks")
@@ -138,6 +138,6 @@ print([one.error for one in sweep(todo, {str(tmp_path / "runs")!r}, on="processe
     finally:
         first.kill()
         first.wait()
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.stdout.strip() == "[None, None, None, None]", done.stderr
     assert ends(tmp_path / "marks") == ["0", "1", "2", "3"]

@@ -194,10 +194,11 @@ def test_probes_by_adam_and_the_last_layer_are_read_the_same(monkeypatch: pytest
 
 def test_probes_that_learn_from_a_stream_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     net = undecided()
-    few = {"train": loader(TRAIN, BATCH), "test": loader(TEST, BATCH), "probe": "adam", "measures": ["probe"]}
-    plain = winze.scan(net, **few, memory=1, progress=False)
+    train, test = loader(TRAIN, BATCH)[: replay.WORTH], loader(TEST, BATCH)
+    few = {"places": ["blocks.0", "blocks.2"], "probe": "adam", "measures": ["probe"], "memory": 1, "progress": False}
+    plain = winze.scan(net, train, test, **few)
     recorder = Recorder(monkeypatch)
-    recorded = winze.scan(net, **few, memory=1, progress=False)
+    recorded = winze.scan(net, train, test, **few)
     assert recorder.recorded >= 30  # in each epoch anew
     check_same(plain, recorded)
 
