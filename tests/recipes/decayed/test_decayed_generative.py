@@ -14,8 +14,8 @@ from winze.measure.segments import matched_iou
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.readings import Point, Readings
 from winze.recipes.decayed._correlation import CorrelatesNegatively, correlations
-from winze.recipes.decayed.mae_segment import Segmented, predicted_segments, work
 from winze.recipes.decayed.mae_rules import OneKind, PerBlock
+from winze.recipes.decayed.mae_segment import Segmented, predicted_segments, work
 
 IMAGES = torch.randn(2, 3, 8, 8)
 
