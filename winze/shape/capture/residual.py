@@ -19,6 +19,7 @@ from typing import Any
 import torch
 from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
 
 from winze.shape.capture.blends import JOINTS, MIXES, PRODUCTS, REDUCING, parts, pooled
 
@@ -37,6 +38,7 @@ CHEAP = SCALINGS | {
     *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
 }
 WEIGHINGS = {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
+STRAIGHT = SCALINGS | WEIGHINGS | {"add", "getitem", "reshape", "view", "transpose", "permute", "to", "dropout"}
 LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
 PIECES = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}
 SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as"}
@@ -237,7 +239,8 @@ class ForwardGraph:
                 length = self._length(shortcut, node)
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
                 direct = any(self._reaches_at_its_size(node, other) for other in reached)
-                return node if length <= 2 and deep and direct and _carries_data(node) else None
+                bent = not length or any(self._bends(node, other) for other in reached)
+                return node if length <= 2 and deep and direct and bent and _carries_data(node) else None
             node = self._step_up(node) or self._whole(node, others)
         return None
 
@@ -350,6 +353,17 @@ class ForwardGraph:
     def _is_scaled(self, node: fx.Node) -> bool:
         parameters = (i for i in data_inputs(node) if not self._comes_from_input(i))
         return any(a.meta.get("parameter") for i in parameters for a in self.ancestors[i] | {i})
+
+    def _bends(self, stream: fx.Node, end: fx.Node) -> bool:
+        """Whether a branch is more than linear layers, which beside a projection are an adapter (LoRA)."""
+        for node in (self._between(stream, end) | {end}) - {stream}:
+            if node.op == "call_module":
+                leaves = [m for m in self.module(node).modules() if not any(True for _ in m.children())]
+                if not all(isinstance(leaf, nn.Linear | _ConvNd | _DropoutNd | nn.Identity) for leaf in leaves):
+                    return True
+            elif _name(node) not in STRAIGHT:
+                return True
+        return False
 
     def _length(self, end: fx.Node, stream: fx.Node) -> int:
         """The largest number of weight layers on a way from the stream to `end`."""
