@@ -129,7 +129,9 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     for module, name in names.items():
         at = adding_hook(module, is_own)
         if at:
-            unread.setdefault(name, f"{type(module).__name__}: a hook adds to its input ({at}): make the sum in forward")
+            unread.setdefault(
+                name, f"{type(module).__name__}: a hook adds to its input ({at}): make the sum in forward"
+            )
     by_identity = {site.identity: junction for junction, site in (*sites.items(), *also.items())}
     trained = {by_identity[one.identity]: one for one in reversed(training.sums if training else []) if not one.reason}
     entries.sort(key=lambda entry: entry[0])
