@@ -1,6 +1,9 @@
 """A network that was run inside `unchanged` is the network that it was before."""
 
+import queue
 import random
+import threading
+from types import SimpleNamespace
 from typing import Any
 
 import jaxtyping
@@ -149,3 +152,32 @@ def test_a_tensor_that_nothing_wrote_keeps_its_version_for_autograd() -> None:
         net(x.detach())
     loss.backward()
     assert x.grad is not None
+
+
+class Drawing(nn.Module):
+    """Draws from generators of its own, counts in a namespace, and holds a queue that a thread waits at."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.own = random.Random(0), np.random.default_rng(0), np.random.RandomState(0), torch.Generator()
+        self.counts, self.asked, self.answers = SimpleNamespace(calls=0), queue.Queue(), queue.Queue()
+        threading.Thread(target=self.answer, daemon=True).start()
+
+    def answer(self) -> None:
+        while True:
+            self.answers.put(self.asked.get())
+
+    def forward(self) -> list[float]:
+        self.counts.calls += 1
+        self.asked.put(self.counts.calls)
+        python, new, old, ours = self.own
+        drawn = [python.random(), new.random(), old.rand(), float(torch.rand((), generator=ours))]
+        return [*drawn, self.answers.get(timeout=60)]
+
+
+def test_generators_and_namespaces_of_a_module_come_back_and_its_threads_go_on():
+    net = Drawing()
+    with unchanged(net):
+        first = net()
+    assert net() == first
+    assert net() != first

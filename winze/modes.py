@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,10 @@ from torch import Tensor, nn
 Undo = Callable[[], None]
 Modes = list[tuple[nn.Module, bool]]
 DEEP = 2  # objects in objects; further away, they are not the network's
+LIBRARIES = {
+    *("builtins", "torch", "numpy", "functools", "logging"),
+    *("threading", "queue", "concurrent", "multiprocessing", "asyncio"),  # what threads wait at must not be taken back
+}
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 
 
@@ -134,6 +139,8 @@ def _contents(value: Any, seen: set[int], depth: int = 0) -> list[Undo]:
     """Put back what tensors, plain containers and objects that a module holds have in them."""
     if id(value) in seen:
         return []
+    if isinstance(value, random.Random | np.random.RandomState | np.random.Generator | torch.Generator):
+        return [_generator(value)]
     if not isinstance(value, Tensor | tuple | list | dict | set | deque):
         return _object(value, seen, depth) if depth < DEEP and _is_plain_object(value) else []
     seen.add(id(value))
@@ -154,6 +161,16 @@ def _contents(value: Any, seen: set[int], depth: int = 0) -> list[Undo]:
     return [undo, *inside]
 
 
+def _generator(own: Any) -> Undo:
+    """Let a generator that a module holds go on where it was."""
+    if isinstance(own, np.random.Generator):
+        before = own.bit_generator.state
+        return lambda: setattr(own.bit_generator, "state", before)
+    if isinstance(own, random.Random):
+        return functools.partial(own.setstate, own.getstate())
+    return functools.partial(own.set_state, own.get_state())
+
+
 def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
     """Put the attributes of an object back, and what they hold."""
     seen.add(id(value))
@@ -170,14 +187,7 @@ def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
 
 def _is_plain_object(value: Any) -> bool:
     """An instance of somebody's own class: no module, no part of a library that keeps state of its own."""
-    library = type(value).__module__.partition(".")[0] in (
-        "builtins",
-        "torch",
-        "numpy",
-        "functools",
-        "types",
-        "logging",
-    )
+    library = type(value).__module__.partition(".")[0] in LIBRARIES
     return not library and not isinstance(value, nn.Module | type) and type(getattr(value, "__dict__", None)) is dict
 
 

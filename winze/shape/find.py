@@ -11,9 +11,10 @@ from torch import fx, nn
 from winze.memory import is_out_of_memory
 from winze.place import Place
 from winze.shape.capture.example import Example, accepted, small
+from winze.shape.capture.hook_sums import adding_hook
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.residual import upstream
-from winze.shape.capture.sum_search import Found, Identity, Search, agree, entangled, search
+from winze.shape.capture.sum_search import Found, Identity, Search, agree, entangled, is_own, search
 from winze.shape.junction import Junction, describe
 
 
@@ -123,6 +124,14 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
         unread.setdefault(names.get(one.holder, ""), f"{_where(one)}: it is part of a {one.operation.name}")
     for module in evaluating.scripted:
         unread.setdefault(names[module], f"{type(module).__name__}: TorchScript does not show its sums")
+    for module in evaluating.elsewhere:
+        unread.setdefault(names[module], f"{type(module).__name__}: it runs in a thread that shows no sums")
+    for module, name in names.items():
+        at = adding_hook(module, is_own)
+        if at:
+            unread.setdefault(
+                name, f"{type(module).__name__}: a hook adds to its input ({at}): make the sum in forward"
+            )
     by_identity = {site.identity: junction for junction, site in (*sites.items(), *also.items())}
     trained = {by_identity[one.identity]: one for one in reversed(training.sums if training else []) if not one.reason}
     entries.sort(key=lambda entry: entry[0])

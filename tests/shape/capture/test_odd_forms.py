@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import functools
+import threading
+import warnings
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,7 +200,103 @@ class Vmap(One):
         return torch.vmap(lambda row: row + self.f(row).tanh())(x)
 
 
+class Crossing(Two):
+    """A reversible block: each half is added to what has grown from the other."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = x.chunk(2)
+        a = a + self.f(b).tanh()
+        b = b + self.g(a).tanh()
+        return torch.cat([a, b])
+
+
+class Pooled(Three):
+    """Blocks that run in another thread."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Block() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        grad = torch.is_grad_enabled()
+
+        def run(part: nn.Module, x: Tensor) -> Tensor:
+            with torch.set_grad_enabled(grad):
+                return part(x)
+
+        with ThreadPoolExecutor(1) as pool:
+            for part in self.layers:
+                x = pool.submit(run, part, x).result()
+        return x
+
+
+class Batched(Three):
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.layers:
+            x = x + torch.vmap(lambda row, part=part: part(row).tanh())(x)
+        return x
+
+
+class Hyper(Three):
+    """Two streams that a matrix per layer mixes (hyper-connections)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Sequential(layer(), nn.Tanh(), layer()) for _ in range(3))
+        self.mix, self.spread = nn.Parameter(torch.rand(3, 2, 2)), nn.Parameter(torch.rand(3, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        streams = torch.stack([x, x])
+        for i, part in enumerate(self.layers):
+            branch = part(streams.mean(0))
+            streams = torch.einsum("jk,kbd->jbd", self.mix[i], streams) + self.spread[i][:, None, None] * branch
+        return streams.mean(0)
+
+
+class Adapted(Three):
+    """Linear layers with an adapter beside each, which is no shortcut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.up = nn.Linear(6, 2), nn.Linear(2, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        for part in self.layers:
+            x = x + self.inside(part, x).tanh()
+        return x
+
+    def inside(self, part: nn.Module, x: Tensor) -> Tensor:
+        return part(x) + self.up(self.down(x))
+
+
+class Losses(Three):
+    """Collects single numbers on its way, which are no stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(Penalised() for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        total = torch.zeros(())
+        for part in self.layers:
+            x, loss = part(x)
+            total = total + loss
+        return x + total
+
+
+class Penalised(One):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        h = self.f(x).tanh()
+        return x + h, h.square().mean()
+
+
 FOUND: dict[type[nn.Module], int] = {
+    Crossing: 2,
+    Pooled: 3,
+    Batched: 3,
+    Hyper: 3,
+    Adapted: 3,
+    Losses: 3,
     Generator: 3,
     Reduce: 3,
     Recursive: 3,
@@ -257,7 +356,71 @@ class Dispatched(One):
         return self.add(x)
 
 
+class Routed(Two):
+    """A mixture of experts that adds to the stream in place."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        out = x.clone()
+        for part in (self.f, self.g):
+            rows = (x[:, 0] > 0).nonzero().flatten()
+            out = out.index_add(0, rows, part(x[rows]).tanh())
+        return out
+
+
+class Masked(One):
+    def forward(self, x: Tensor) -> Tensor:
+        out, chosen = x.clone(), x[:, 0] > 0
+        out[chosen] += self.f(x[chosen]).tanh()
+        return out
+
+
+class Product(One):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.addmm(x, x.tanh(), self.f.weight)
+
+
+def add_relu(x: Tensor, y: Tensor) -> Tensor:
+    return x + torch.relu(y)
+
+
+class Scripted(One):
+    def __init__(self) -> None:
+        super().__init__()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.add = torch.jit.script(add_relu)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.add(x, self.f(x))
+
+
+class Hooked(One):
+    def __init__(self) -> None:
+        super().__init__()
+        self.f.register_forward_hook(lambda module, args, output: output.tanh() + args[0])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.f(x)
+
+
+class Started(One):
+    """A sum of a function that another thread runs."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        made = []
+        thread = threading.Thread(target=lambda: made.append(x + self.f(x).tanh()))
+        thread.start()
+        thread.join()
+        return made[0]
+
+
 REFUSED: dict[type[nn.Module], str] = {
+    Routed: "part of a index_add",
+    Masked: "rows that an index picks",
+    Product: "part of a addmm",
+    Scripted: "part of a blend",
+    Hooked: "a hook adds to its input",
+    Started: "no method of a module",
     InCall: "make it in forward",
     Property: "does not call by a name",
     Comprehension: "nothing around it tells apart",
@@ -328,6 +491,13 @@ def test_a_sum_that_no_rule_can_take_over_is_refused_by_name(kind: type[nn.Modul
         winze.rewire(net, winze.Scaled(0.5, 1), example=batch())
     assert "test_odd_forms.py:" in str(caught.value)
     assert torch.equal(net(batch()), before)
+
+
+def test_a_vector_that_a_hook_adds_is_no_shortcut() -> None:
+    net = made(Block)
+    net.inner.f.register_forward_hook(lambda module, args, output: output + torch.ones(6))
+    net.inner.register_forward_pre_hook(lambda module, args: (args[0] + torch.zeros_like(args[0]),))
+    assert not winze.junctions(net, batch()).unread
 
 
 class Outer(nn.Module):

@@ -60,7 +60,8 @@ def _own_axis(call: Event, ndim: int | None = None) -> int | None:
     module, kind, last = call.module, type(call.module).__name__, len(call.outputs[0][1]) - 1
     if last < 1:
         return None
-    if isinstance(module, CHANNELS_FIRST) or kind.endswith("Norm2d"):
+    first = getattr(module, "data_format", None) == "channels_first"  # as ConvNeXt's norms say
+    if first or isinstance(module, CHANNELS_FIRST) or kind.endswith("Norm2d"):
         return 1
     flat = isinstance(module, nn.LayerNorm | nn.RMSNorm) or kind.endswith("RMSNorm")
     weight = getattr(module, "weight", None)

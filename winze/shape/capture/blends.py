@@ -13,6 +13,7 @@ MIXES = {
     *("scatter_reduce", "scatter_reduce_", "masked_scatter", "masked_scatter_", "index_put", "index_put_"),
     *("_foreach_add", "_foreach_add_", "blend"),
 }
+PICKING = ("index_add", "index_put", "scatter_")
 PRODUCTS = {"addmm", "addmm_", "addbmm", "addbmm_", "baddbmm", "baddbmm_", "addmv", "addmv_", "addr", "addr_"}
 JOINTS = {"stack", "cat", "concat", "concatenate", "vstack", "row_stack", "hstack", "dstack", "column_stack"}
 REDUCING = {
@@ -28,6 +29,8 @@ def parts(node: fx.Node, name: str, operands: list[fx.Node]) -> tuple[fx.Node, .
         return tuple(operands)
     if name in ("index_put", "index_put_") and not node.meta["operation"].scalars.get("accumulate"):
         return ()
+    if name.startswith(PICKING):  # what is added to, an index or a mask, what is added
+        return (operands[0], operands[-1]) if len(operands) > 1 else ()
     return tuple(dict.fromkeys(o for o in operands if o.meta["shape"] == node.meta["shape"]))
 
 

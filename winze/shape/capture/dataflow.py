@@ -12,6 +12,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures.thread import ThreadPoolExecutor, _worker  # type: ignore[attr-defined]
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
@@ -20,6 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor, fx, nn
 from torch._C._functorch import get_unwrapped, is_functorch_wrapped_tensor
+from torch._functorch import vmap
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -91,12 +93,37 @@ class Dataflow(TorchFunctionMode):
         super().__init__()
         self.net = net
         self.calls: list[Call] = []
-        self._running: list[Call] = []
+        self.elsewhere: list[nn.Module] = []
+        self._stack = threading.local()
         self._ticks = itertools.count()
         self._values = WeakTensorKeyDictionary()
         self._paths = dict(_tensors(net))
         for tensor in inputs:
             self._values[tensor] = TensorValue(tuple(tensor.shape), from_input=True)
+
+    @property
+    def _running(self) -> list[Call]:
+        """The calls that have begun and not ended, in this thread."""
+        if not hasattr(self._stack, "calls"):
+            self._stack.calls = []
+        calls: list[Call] = self._stack.calls
+        return calls
+
+    def in_thread(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` for another thread, where it is written down as part of the call that runs in this one."""
+        around = self._running[-1:]
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            before, _state.flow = getattr(_state, "flow", None), self
+            self._running[:] = around
+            try:
+                with self:
+                    return function(*args, **kwargs)
+            finally:
+                self._running.clear()
+                _state.flow = before
+
+        return run if around else function
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -197,14 +224,15 @@ class Dataflow(TorchFunctionMode):
         call.outputs = [self.value(t) for t in tensors_in(result)]
         return result
 
-    def apply(self, original: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        """An autograd function or a scripted one: its outputs come from its inputs."""
+    def apply(self, original: Callable[..., Any], args: Any, kwargs: Any, adds: bool = False) -> Any:
+        """An autograd function or a scripted one: its outputs come from its inputs; `adds`: it is known to add."""
         given = [self.value(t) for t in tensors_in((args, kwargs))]
         result = original(*args, **kwargs)
         hidden = [t for t in tensors_in(result) if t not in self._values]
         if self._running and hidden:
             tensors = tensors_in((args, kwargs))
-            blends = len(hidden) == 1 and _is_blend(hidden[0], [t for t in tensors if t.shape == hidden[0].shape])
+            alike = [t for t in tensors if t.shape == hidden[0].shape]
+            blends = len(hidden) == 1 and (adds or _is_blend(hidden[0], alike))
             self._note("blend" if blends else "opaque", given, hidden, [], (), {})
         return result
 
@@ -212,16 +240,20 @@ class Dataflow(TorchFunctionMode):
 def _call(module: nn.Module, *args: Any, **kwargs: Any) -> Any:
     flow: Dataflow | None = getattr(_state, "flow", None)
     if flow is None:
+        if _following and any(module is member for member in _following[-1].net.modules()):
+            _following[-1].elsewhere.append(module)  # in a thread that was there before
         return _module_call(module, *args, **kwargs)
     return flow.call(module, args, kwargs)
 
 
+_following: list[Dataflow] = []
 _module_call = nn.Module.__call__
+_thread_start, _submit, _unwrap_batched = threading.Thread.start, ThreadPoolExecutor.submit, vmap._unwrap_batched
 
 
 @contextmanager
 def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
-    """While open, what this thread runs of the network is written down."""
+    """While open, what this thread, and those that it starts, run of the network is written down."""
     flow = Dataflow(net, inputs)
     function: Any = torch.autograd.Function
     own_apply, script = vars(function).get("apply"), torch.jit.ScriptFunction.__call__
@@ -231,25 +263,50 @@ def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
         original = super(function, cls).apply if own_apply is None else own_apply.__get__(None, cls)
         return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
 
+    def started(thread: threading.Thread) -> None:
+        active: Dataflow | None = getattr(_state, "flow", None)
+        if active is not None and getattr(thread, "_target", None) is not _worker:
+            vars(thread)["run"] = active.in_thread(thread.run)
+        _thread_start(thread)
+
+    def submitted(pool: ThreadPoolExecutor, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        active: Dataflow | None = getattr(_state, "flow", None)
+        return _submit(pool, function if active is None else active.in_thread(function), *args, **kwargs)
+
+    def unbatched(outputs: Any, *rest: Any) -> Any:
+        """Of vmap: its results are the tensors that it ran on, without their wrapping."""
+        made = _unwrap_batched(outputs, *rest)
+        active: Dataflow | None = getattr(_state, "flow", None)
+        if active is not None and active._running:
+            for inside, outside in zip(tensors_in(outputs), tensors_in(made), strict=True):
+                active._note("view", [active.value(inside)], [outside], [], (), {})
+        return made
+
     def scripted(called: Any, *args: Any, **kwargs: Any) -> Any:
         active: Dataflow | None = getattr(_state, "flow", None)
         original = script.__get__(called)
-        return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs)
+        adds = any(f"aten::{name}" in str(called.inlined_graph) for name in ("add", "sub"))
+        return original(*args, **kwargs) if active is None else active.apply(original, args, kwargs, adds)
 
     patches: list[tuple[Any, str, Any, Any]] = [
         (nn.Module, "__call__", _call, _module_call),
         (function, "apply", classmethod(applied), own_apply),
         (torch.jit.ScriptFunction, "__call__", scripted, script),
+        (threading.Thread, "start", started, _thread_start),
+        (ThreadPoolExecutor, "submit", submitted, _submit),
+        (vmap, "_unwrap_batched", unbatched, _unwrap_batched),
     ]
     with _lock:
         for owner, name, new, _ in patches:
             setattr(owner, name, new)
         _state.flow = flow
+        _following.append(flow)
         try:
             with flow:
                 yield flow
         finally:
             _state.flow = None
+            _following.pop()
             for owner, name, _, old in patches:
                 if old is None:
                     delattr(owner, name)

@@ -8,16 +8,18 @@ learned layers. Sums with position embeddings, biases and masks (which do not co
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import torch
 from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
+from torch.nn.modules.dropout import _DropoutNd
 
 from winze.shape.capture.blends import JOINTS, MIXES, PRODUCTS, REDUCING, parts, pooled
 
@@ -28,28 +30,15 @@ CHEAP = SCALINGS | {
     *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
     *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax", "copy_", "setitem"),
     *("cat", "concat", "concatenate", "repeat", "tile", "opaque"),
-    *(
-        "to",
-        "type",
-        "type_as",
-        "float",
-        "double",
-        "cpu",
-        "cuda",
-        "half",
-        "bfloat16",
-        "clone",
-        "detach",
-        "expand",
-        "roll",
-        "flip",
-    ),
+    *("to", "type", "type_as", "float", "double", "cpu", "cuda", "half", "bfloat16"),
+    *("clone", "detach", "expand", "roll", "flip"),
     *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish", "relu6", "mish"),
     *("leaky_relu", "elu", "selu", "hardtanh", "tanh", "sigmoid", "round", "clamp", "clip", "floor", "neg", "clamp_"),
     *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
     *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
 }
 WEIGHINGS = {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
+STRAIGHT = SCALINGS | WEIGHINGS | {"add", "getitem", "reshape", "view", "transpose", "permute", "to", "dropout"}
 LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
 PIECES = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}
 SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as"}
@@ -99,7 +88,33 @@ class ForwardGraph:
                 residual = self._residual(node, tuple(operands(node)))
             if residual is not None and not self._adds_to_a_junction(residual):
                 found.append(residual)
-        return found[::-1]
+        return sorted([*found, *self._crossed(found, inner)], key=lambda one: self.nodes.index(one.node))
+
+    def _crossed(self, found: list[Sum], inner: set[fx.Node]) -> list[Sum]:
+        """Sums of two streams that cross, as in a reversible block: `a = a + f(b)`, then `b = b + g(a)`."""
+        known = inner | {one.node for one in found}
+        pairs = [(one.node, one.shortcut, term) for one in found for term in one.branch]
+        plain = [
+            (node, *terms)
+            for node in self.nodes
+            if node not in known and is_sum(node) and node.target in ADDS
+            for terms in itertools.permutations(operands(node))
+            if terms[0] not in self.ancestors[terms[1]] and all(map(self._comes_from_input, terms))
+        ]
+        crossed: dict[fx.Node, Sum] = {}
+        for node, shortcut, term in plain:
+            for other, beside, theirs in (*pairs, *plain):
+                alike = other is not node and beside.meta.get("shape") == shortcut.meta.get("shape")
+                parallel = beside not in self.ancestors[shortcut] and shortcut not in self.ancestors[beside]
+                if not alike or not parallel or beside is shortcut or not self._grows(beside, term):
+                    continue
+                if self._grows(node, theirs) or self._grows(shortcut, theirs):
+                    crossed.setdefault(node, Sum(node, (shortcut, term), shortcut, shortcut, _KINDS[True]))
+        return [replace(one, terms=tuple(operands(node))) for node, one in crossed.items()]
+
+    def _grows(self, stream: fx.Node, end: fx.Node) -> bool:
+        reached = stream in self.ancestors[end] and self._learned_between(stream, end)
+        return reached and self._reaches_at_its_size(stream, end)
 
     def _adds_to_a_junction(self, residual: Sum) -> bool:
         """Whether one term is a sum that stands apart and joins the same stream: one junction is enough."""
@@ -151,7 +166,8 @@ class ForwardGraph:
         shortcut, factors = terms[0], list(terms[1:])
         stream: fx.Node | None = shortcut
         while stream is not None:
-            weighed = stream in factors and any(self._is_weight(f) for f in factors if not self._comes_from_input(f))
+            weighs = any(self._is_weight(f) for f in factors if not self._comes_from_input(f))
+            weighed = weighs and any(f is stream or stream in self.ancestors[f] for f in factors)
             grown = any(stream in self.ancestors[f] and self._learned_between(stream, f) for f in factors)
             if weighed or grown:
                 return Sum(node, terms, shortcut, stream, _KINDS[True])
@@ -223,7 +239,8 @@ class ForwardGraph:
                 length = self._length(shortcut, node)
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
                 direct = any(self._reaches_at_its_size(node, other) for other in reached)
-                return node if length <= 2 and deep and direct and _carries_data(node) else None
+                bent = not length or any(self._bends(node, other) for other in reached)
+                return node if length <= 2 and deep and direct and bent and _carries_data(node) else None
             node = self._step_up(node) or self._whole(node, others)
         return None
 
@@ -243,8 +260,8 @@ class ForwardGraph:
             scaled = [i for i in inputs if _name(i) in SCALINGS and set(data_inputs(i)) & set(inputs)]
             inputs = [i for i in inputs if i not in scaled]  # channels of zeros, made from the stream itself
             inputs = [i for i in inputs if 2 * _size(i) > _size(node)] or inputs  # a class token beside the others
-        if _name(node) == "setitem" and node.args[0] in inputs:
-            inputs = [i for i in inputs if i is node.args[0]]  # the rest of what is written into
+        if _name(node) in ("setitem", "getitem") and node.args[0] in inputs:
+            inputs = [i for i in inputs if i is node.args[0]]  # what is written into, or picked from by an index
         if len(inputs) != 1:
             return None
         if _name(inputs[0]) in PIECES:
@@ -252,7 +269,13 @@ class ForwardGraph:
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.module(node)) else None
         offset = node.target in ADDS and not any(self._is_weight(i) for i in data_inputs(node) if i not in inputs)
-        return inputs[0] if offset or _name(node) in CHEAP else None
+        return inputs[0] if offset or _name(node) in CHEAP or self._is_pointwise(node) else None
+
+    def _is_pointwise(self, node: fx.Node) -> bool:
+        """A projection written as an operation: `linear`, `einsum` or a 1x1 convolution with a weight."""
+        shapes = [i.meta["shape"] or () for i in data_inputs(node) if not self._comes_from_input(i)]
+        narrow = all(math.prod(shape[2:]) == 1 or shape[1] == 1 for shape in shapes) or "conv" not in _name(node)
+        return narrow and self._is_learned(node)
 
     def module(self, node: fx.Node) -> nn.Module:
         """The child that a node calls."""
@@ -301,7 +324,14 @@ class ForwardGraph:
             return not isinstance(module, nn.Embedding) and any(True for _ in module.parameters())
         if _name(node) not in WEIGHINGS:
             return False
-        return any(self._is_weight(i) for i in data_inputs(node) if not self._comes_from_input(i))
+        given = [i for i in data_inputs(node) if not self._comes_from_input(i)]
+        return any(self._is_weight(i) or self._is_one_of_a_stack(i) for i in given)
+
+    def _is_one_of_a_stack(self, node: fx.Node) -> bool:
+        """One layer's matrix, picked by a number from a parameter that holds those of all layers."""
+        whole = node.all_input_nodes[0] if _name(node) == "getitem" and len(node.all_input_nodes) == 1 else None
+        stacked = whole is not None and bool(whole.meta.get("parameter"))
+        return stacked and whole is not None and 1 < len(node.meta["shape"]) < len(whole.meta["shape"])
 
     def _is_weight(self, node: fx.Node) -> bool:
         """A parameter as it is, or reshaped; rows looked up in a table of positions are none."""
@@ -323,6 +353,17 @@ class ForwardGraph:
     def _is_scaled(self, node: fx.Node) -> bool:
         parameters = (i for i in data_inputs(node) if not self._comes_from_input(i))
         return any(a.meta.get("parameter") for i in parameters for a in self.ancestors[i] | {i})
+
+    def _bends(self, stream: fx.Node, end: fx.Node) -> bool:
+        """Whether a branch is more than linear layers, which beside a projection are an adapter (LoRA)."""
+        for node in (self._between(stream, end) | {end}) - {stream}:
+            if node.op == "call_module":
+                leaves = [m for m in self.module(node).modules() if not any(True for _ in m.children())]
+                if not all(isinstance(leaf, nn.Linear | _ConvNd | _DropoutNd | nn.Identity) for leaf in leaves):
+                    return True
+            elif _name(node) not in STRAIGHT:
+                return True
+        return False
 
     def _length(self, end: fx.Node, stream: fx.Node) -> int:
         """The largest number of weight layers on a way from the stream to `end`."""
@@ -356,7 +397,13 @@ def is_sum(node: fx.Node) -> bool:
     if not known or node.kwargs or len(terms) != 2 + product or len(node.args) != len(terms):
         return False
     shapes = {term.meta.get("shape") for term in terms[: 1 if product else 2]}
-    return shapes == {node.meta.get("shape")} and node.meta["shape"] is not None
+    return shapes == {node.meta.get("shape")} and bool(node.meta["shape"])  # losses are sums of single numbers
+
+
+def is_picked(node: fx.Node) -> bool:
+    """Whether it holds those rows of another tensor that an index or a mask made from the input tells."""
+    picks = [i for i in node.all_input_nodes[1:] if i.meta.get("from_input")]
+    return _name(node) == "getitem" and bool(picks)
 
 
 def _is_spoilt(node: fx.Node) -> bool:

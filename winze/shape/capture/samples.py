@@ -70,6 +70,8 @@ def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJuncti
     """Set `axis` and `scale` of junctions, 0 where no axis holds samples; the names of those that ran in eval mode."""
     for junction in junctions:
         junction.axis = junction.scale = 0
+    if any(tensor.is_meta for tensor in example.tensors):  # which has no values
+        return _find_by_size(net, example, junctions)
     open_ones = dict.fromkeys(junctions)
     reached = _find(net, example, junctions, open_ones, training=False)
     if open_ones:  # in train mode, those that do not run in eval mode
@@ -110,7 +112,7 @@ def _find(
     return set(base)
 
 
-def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
+def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> set[str]:
     """Where a change does not come through, or samples mix: the first axis, if it alone is as long as the batch is.
 
     Two batch sizes tell that. Elsewhere in the network, samples are known to lie along the first axis.
@@ -124,6 +126,7 @@ def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunct
         follows = [axis for axis in range(one[name].ndim) if one[name].shape[axis] != two[name].shape[axis]]
         if follows == [0] and (len(one[name]), len(two[name])) == sizes:
             junction.scale = 1
+    return set(one)
 
 
 def _scale(one: Tensor | None, two: Tensor | None, axis: int, samples: int) -> int:

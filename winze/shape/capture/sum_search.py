@@ -14,12 +14,12 @@ import torch
 from torch import fx, nn
 
 from winze.modes import unchanged
-from winze.shape.capture.dataflow import Call, Operation, graph_of, recorded, tensors_in
+from winze.shape.capture.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
 from winze.shape.capture.definition import Position, SourceError, expression_at
 from winze.shape.capture.example import Example
 from winze.shape.capture.function_source import Anchor, SumSpot, anchor, check, hops_to
 from winze.shape.capture.live import CALLS, Form, live_of
-from winze.shape.capture.residual import ForwardGraph, Sum, operands
+from winze.shape.capture.residual import ForwardGraph, Sum, is_picked, operands
 from winze.shape.capture.site import Frame, Site
 from winze.shape.junction import Junction
 
@@ -89,7 +89,7 @@ class Found:
 class Search:
     """What one run showed: residual sums in order, native junctions with tick and shape, and graphs of the holders.
 
-    `seen` are the places of all sums that ran, residual or not.
+    `seen` are the places of all sums that ran, residual or not; `elsewhere` modules that ran in threads of others.
     """
 
     sums: list[Found] = field(default_factory=list)
@@ -98,6 +98,7 @@ class Search:
     hidden: list[Found] = field(default_factory=list)
     scripted: list[nn.Module] = field(default_factory=list)
     seen: set[tuple[CodeType, Position]] = field(default_factory=set)
+    elsewhere: list[nn.Module] = field(default_factory=list)
 
 
 def search(net: nn.Module, example: Example, training: bool, apart: Places = frozenset()) -> Search:
@@ -122,11 +123,11 @@ def entangled(*searches: Search) -> Places:
 
 
 def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> Search:
-    calls = without_hooks(net, lambda: _run(net, example, training))
+    flow = without_hooks(net, lambda: _run(net, example, training))
     members = set(net.modules())
-    result = Search()
+    result = Search(elsewhere=flow.elsewhere)
     openings: dict[Call, bool] = {}
-    for top in calls:
+    for top in flow.calls:
         result.seen.update((o.site.code, o.site.position) for o in top.inside() if o.site is not None)
         for call in reversed(list(top.calls())):
             _read(call, members, result, openings, apart)
@@ -143,7 +144,7 @@ def without_hooks(net: nn.Module, run: Callable[[], T]) -> T:
         return run()
 
 
-def _run(net: nn.Module, example: Example, training: bool) -> list[Call]:
+def _run(net: nn.Module, example: Example, training: bool) -> Dataflow:
     args, kwargs = example.copied()
     with (
         unchanged(net, training=training),
@@ -152,7 +153,7 @@ def _run(net: nn.Module, example: Example, training: bool) -> list[Call]:
         recorded(net, tensors_in((args, kwargs))) as flow,
     ):
         net(*args, **kwargs)
-    return flow.calls
+    return flow
 
 
 @contextmanager
@@ -169,18 +170,19 @@ def plain(net: nn.Module) -> Iterator[None]:
             vars(owner).update(functions)
 
 
+def is_own(hook: Any) -> bool:
+    """Whether a hook is one of torch that makes weights (weight_norm, pruning), or one of winze."""
+    return type(hook).__module__.startswith("torch.nn.utils") or getattr(hook, "__module__", "") == OWN_HOOKS
+
+
 @contextmanager
 def _without_hooks(net: nn.Module) -> Iterator[None]:
-    """Hooks of users do not fire; those of torch that make weights (weight_norm, pruning) and those of winze do."""
-
-    def stays(hook: Any) -> bool:
-        return type(hook).__module__.startswith("torch.nn.utils") or getattr(hook, "__module__", "") == OWN_HOOKS
-
+    """Hooks of users do not fire, others do."""
     saved = []
     for module in net.modules():
         for hooks in (module._forward_hooks, module._forward_pre_hooks):
             saved.append((hooks, dict(hooks)))
-            for number in [number for number, hook in hooks.items() if not stays(hook)]:
+            for number in [number for number, hook in hooks.items() if not is_own(hook)]:
                 del hooks[number]
     try:
         yield
@@ -257,6 +259,8 @@ def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardG
             raise SourceError("it is not made by Python code")
         if "out" in operation.scalars:
             raise SourceError("it is written with out=")
+        if is_picked(residual.shortcut):
+            raise SourceError("it adds to the rows that an index picks")
         found.anchored = anchor(operation.site, members)
         found.inner, found.order = _terms(found, found.anchored)
     except SourceError as error:
