@@ -23,8 +23,8 @@ from winze.recipes.residual_droppath._gradients import Mechanism, work
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_depth, over_training
 
-READINGS, UP = tuple(RULES)[2:], "cosine to the true gradient"
-TRAINED = ("standard", "itself")
+READINGS = tuple(RULES)[2:]
+WEIGHTS = {"standard": "at weights trained with Standard", "itself": "at weights trained with the same reading"}
 
 
 def over_branches(measure: str) -> Over:
@@ -38,8 +38,8 @@ branches = over_branches("stage2_cosine").named("mean cosine over branches")
 during = Whole("stage2_mean_cosine_branches") - Whole("stage2_mean_cosine_branches", step=0)
 paired = over_branches("pair_cosine") - over_branches("stage2_cosine")
 each: dict[str, Any] = {"each": ("trained", "algorithm")}
-output: dict[str, Any] = {**each, "only": [(by, name) for by in TRAINED for name in READINGS[:2]]}
-drawn: dict[str, Any] = {"colour": "algorithm", "panel": "trained", "across": "block (0: stem)"}
+output: dict[str, Any] = {**each, "only": [(by, name) for by in WEIGHTS for name in READINGS[:2]]}
+drawn: dict[str, Any] = {"colour": "algorithm", "across": "block (0: stem)", "up": "cosine to the true gradient"}
 small = {"network.name": "winze/resnet20x0.5", "data": Data("digits"), "samples": 64}
 
 recipe = Recipe(
@@ -48,7 +48,7 @@ recipe = Recipe(
     study=Mechanism(Network("resnet50d"), Data("cifar10", size=32), TIMM),
     axes={
         "algorithm": Axis("measured", {name: RULES[name] for name in READINGS}),
-        "trained": Axis("trained", TRAINED),
+        "trained": Axis("trained", tuple(WEIGHTS)),
     },
     scales={
         "smoke": Scale({**small, **SMOKE, "network.name": "winze/resnet20x0.25", "samples": 16, "draws": 2,
@@ -81,12 +81,14 @@ recipe = Recipe(
                  at_least(paired.named("both stages minus stage 2"), 0.0), **each),
     ),
     figures=(
-        over_depth({"one mask": "stage2_cosine", "mean over masks": "stage2_mean_cosine"}, **drawn, up=UP,
-                   title="Stage-2 gradient against the true gradient, over depth"),
-        over_depth({"one mask": "pair_cosine", "mean over masks": "pair_mean_cosine"}, **drawn, up=UP,
-                   title="Gradient of both stages together against the true gradient, over depth"),
-        over_training("stage2_cosine_branches", colour="algorithm", panel="trained", up="cosine, mean of branches",
-                      title="Stage-2 gradient against the true gradient, over training"),
+        *(over_depth("stage2_cosine", **drawn, at={"trained": by}, title=f"Stage 2 against the true gradient, {said}")
+          for by, said in WEIGHTS.items()),
+        over_depth("stage2_mean_cosine", **drawn, at={"trained": "standard", "algorithm": READINGS[::2]},
+                   title="Stage 2 averaged over masks, which is the same per sample and per batch"),
+        over_depth("pair_cosine", **drawn, at={"trained": "standard"},
+                   title="Both stages together against the true gradient"),
+        over_training("stage2_cosine_branches", colour="algorithm", at={"trained": "standard"},
+                      up="cosine, mean of branches", title="Stage 2 against the true gradient, over training"),
     ),
     departures=(
         "the paper compares no gradients: every question is ours",
