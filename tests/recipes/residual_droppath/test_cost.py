@@ -10,12 +10,12 @@ import winze
 from winze.lab import Network, recipe
 from winze.readings import Readings
 from winze.recipes.residual_droppath import _cost
-from winze.recipes.residual_droppath._cost import Cost, Trainee, interleaved, saved_bytes
+from winze.recipes.residual_droppath._cost import StepCost, Trainee, interleaved, saved_bytes
 from winze.recipes.residual_droppath.cost import BATCH, READINGS, both_stages, memory
 from winze.train import SGD, Epochs, Training
 
 COST, CPU = recipe("residual_droppath/cost"), torch.device("cpu")
-STUDY = Cost(Network("winze/resnet20x0.25"), Training(Epochs(1), batch=4, optimizer=SGD(0.1)), side=8)
+STUDY = StepCost(Network("winze/resnet20x0.25"), Training(Epochs(1), batch=4, optimizer=SGD(0.1)), side=8)
 
 
 def trainee(rule=None):

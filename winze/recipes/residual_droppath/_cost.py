@@ -22,7 +22,7 @@ WARM = 2  # pairs of steps before the first that is timed
 
 
 @dataclass(frozen=True)
-class Cost:
+class StepCost:
     """A network, random images of `side` pixels, how it is trained, and how many pairs of measurements are taken."""
 
     network: Network
@@ -35,7 +35,7 @@ class Cost:
 class Trainee:
     """A network with its optimizer and one batch of images, which it trains on again and again."""
 
-    def __init__(self, study: Cost, rule: Rule | None, seed: int, device: torch.device) -> None:
+    def __init__(self, study: StepCost, rule: Rule | None, seed: int, device: torch.device) -> None:
         seed_all(mix(seed, "cost"))
         network, training, by = study.network, study.training, generator("cpu", seed, "images")
         net = build(network.name, study.classes, **network.options)
@@ -138,7 +138,7 @@ def per_stage(trainee: Trainee, number: Callable[[Trainee], int], steps: bool) -
     return found
 
 
-def work(study: Cost, bench: Bench) -> None:
+def work(study: StepCost, bench: Bench) -> None:
     """Measure the steps of one rule against those of the plain network, in pairs."""
     device = bench.device
     plain = Trainee(study, None, bench.seed, device)

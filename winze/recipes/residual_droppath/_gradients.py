@@ -23,7 +23,7 @@ from winze.shape.rules.masks import draw_keep, rate_at
 from winze.train.objectives.base import Objective
 from winze.train.seeds import generator, mix
 
-Batch = tuple[Tensor, Tensor]
+Labelled = tuple[Tensor, Tensor]
 Parts = Mapping[str, list[str]]
 """The names of parameters by part: the stem, then every branch."""
 STEM, LETTER = "stem", ResidualDropPath(compute="dense")  # Algorithm 1 to the letter
@@ -68,7 +68,7 @@ def averaged(rule: ResidualDropPath) -> Rule:
     return Standard() if rule.frozen == "weights" else Averaged(rule.rate, rule.profile)
 
 
-class Snapshots:
+class StatesSeen:
     """Keeps the weights and buffers of a network at some steps; checkpoints hold what it has seen."""
 
     def __init__(self, steps: Iterable[int]) -> None:
@@ -102,7 +102,7 @@ class Gradients:
         for net in (self.plain, self.mean, self.staged):
             net.load_state_dict(state)
 
-    def of(self, net: nn.Module, objective: Objective, batch: Batch, parts: Iterable[str]) -> list[Tensor]:
+    def of(self, net: nn.Module, objective: Objective, batch: Labelled, parts: Iterable[str]) -> list[Tensor]:
         """The gradient of each part as one vector in float64."""
         weights = dict(net.named_parameters())
         groups = [[weights[name] for name in self.parts[part]] for part in parts]
@@ -129,7 +129,7 @@ class Gradients:
         coins = 1 if self.rule.mask == "batch" else rows
         return draw_keep(rate, coins, self.rule.draw, generator=by).expand(rows)
 
-    def cosines(self, objective: Objective, batch: Batch, draws: int, by: torch.Generator) -> dict[str, list[Value]]:
+    def cosines(self, objective: Objective, batch: Labelled, draws: int, by: torch.Generator) -> dict[str, list[Value]]:
         """Cosines to the true gradient, one per part.
 
         `stage2`: mean over masks with which the part learns; `stage2_mean`: of the gradient averaged over all masks;
@@ -191,7 +191,7 @@ def work(study: Mechanism, bench: Bench) -> None:
     itself = study.trained == "itself"
     prepared = prepare(replace(study, network=replace(study.network, rule=rule if itself else None)), bench)
     total = steps_of(study.training.length, len(prepared.dataset.train_labels), study.training)
-    seen = Snapshots(round(total * share) for share in study.looks)
+    seen = StatesSeen(round(total * share) for share in study.looks)
     seen(prepared.net, 0)
     learn(prepared, bench, followers=[seen], shared=None if itself else ["looks", *map(str, sorted(seen.steps))])
     store_curve(prepared, bench)
@@ -199,7 +199,7 @@ def work(study: Mechanism, bench: Bench) -> None:
         read_gradients(prepared, rule, seen, bench)
 
 
-def read_gradients(prepared: Prepared, rule: ResidualDropPath, seen: Snapshots, bench: Bench) -> None:
+def read_gradients(prepared: Prepared, rule: ResidualDropPath, seen: StatesSeen, bench: Bench) -> None:
     """Add the cosines at every look to the readings."""
     study: Any = prepared.study
     batches = list(_batches(prepared, bench))
@@ -222,7 +222,7 @@ def read_gradients(prepared: Prepared, rule: ResidualDropPath, seen: Snapshots, 
     )  # fmt: skip
 
 
-def _batches(prepared: Prepared, bench: Bench) -> Iterable[Batch]:
+def _batches(prepared: Prepared, bench: Bench) -> Iterable[Labelled]:
     """Training images in random order, without augmentation."""
     study: Any = prepared.study
     images, labels = prepared.dataset.train

@@ -17,7 +17,7 @@ from winze.lab import Axis, Claim, Network, Question, Recipe, Scale
 from winze.lab.claims import at_most, higher, level, several
 from winze.lab.claims.quantities import Whole
 from winze.readings import Point, Readings, ReadingsError
-from winze.recipes.residual_droppath._cost import Cost, work
+from winze.recipes.residual_droppath._cost import StepCost, work
 from winze.recipes.residual_droppath._settings import ABOUT, PAPER, RULES, TIMM
 from winze.report.experiment import over_setting
 from winze.train import AdamW
@@ -61,7 +61,7 @@ one = {"network": ("resnet18",)}
 recipe = Recipe(
     "residual_droppath/cost", **ABOUT, paper=f"{PAPER}, its cost",
     shows="how much time and memory a training step with ResidualDroppath takes, against a plain step",
-    study=Cost(Network("resnet50d"), TIMM),
+    study=StepCost(Network("resnet50d"), TIMM),
     axes={
         "network": Axis("", {**{name: {"network.name": name} for name in NETWORKS[:3]}, "vit": VIT}),
         "algorithm": Axis("network.rule", RULES),
@@ -91,11 +91,11 @@ recipe = Recipe(
                  level(step, 1.0, within=0.05), each="network", at={"algorithm": "standard"}),
     ),
     figures=(
-        over_setting("time_ratio", "algorithm", "compute", "network", up="time per step, in plain steps",
+        over_setting("time_ratio", "algorithm", "compute", "network", up="time per step (plain: 1)",
                      title="Time of a training step"),
         over_setting({"stage 1": "saved_ratio_stage1", "stage 2": "saved_ratio_stage2"}, "algorithm", None,
-                     ("network", "compute"), up="memory saved for backward, in plain steps",
-                     title="Memory of both stages"),
+                     ("network", "compute"), up="memory saved (plain: 1)",
+                     title="Memory saved for the backward pass"),
     ),
     departures=(
         "one batch of random images is used again and again; loading and augmenting data are not timed",
