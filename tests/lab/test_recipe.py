@@ -249,5 +249,20 @@ def test_a_file_that_is_not_there_or_defines_no_recipe_raises(tmp_path):
         recipe(str(tmp_path / "none.py"))
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("x = 1\n\nrecipe = Recpe()\n", "line 3: NameError: name 'Recpe'"),
+        ("from winze.lab import Recipe\nrecipe = Recipe((\n", "line 2: SyntaxError: '\\(' was never closed"),
+        ("import nothing_of_this_name\n", "line 1: ModuleNotFoundError: No module named"),
+        ("from winze.lab import Recipe\n\nrecipe = Recipe(nme='own/one')\n", "line 3: TypeError: .*'nme'"),
+    ],
+)
+def test_an_error_in_a_file_of_ones_own_is_told_with_its_line(tmp_path, body, said):
+    (tmp_path / "mine.py").write_text(body)
+    with pytest.raises(RecipeError, match=f"mine.py, {said}"):
+        recipe(str(tmp_path / "mine.py"))
+
+
 def test_every_recipe_of_winze_loads():
     assert "tunnel/main" in recipes()

@@ -94,7 +94,8 @@ class RunVerb:
 
         runs = finished(recipe, self.out, refuse).get(self.scale, {})
         judged = recipe.verdicts(self.scale, runs)
-        page = write_report(recipe, self.scale, runs, self.out / recipe.name / f"{self.scale}.html")
+        own = "-set" if recipe.changed else ""  # the page of the scale's own points stays
+        page = write_report(recipe, self.scale, runs, self.out / recipe.name / f"{self.scale}{own}.html")
         lines = []
         for one in judged:
             lines.append(f"{one.word}: {one.statement.text}")

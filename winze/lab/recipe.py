@@ -6,6 +6,7 @@ import importlib.util
 import pkgutil
 import re
 import sys
+import traceback
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -256,7 +257,14 @@ def _from_file(file: Path, changed: int) -> Recipe:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except (ValueError, OSError):  # these speak for themselves
+        raise
+    except Exception as error:
+        frames = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        line = error.lineno if isinstance(error, SyntaxError) else frames[-1]
+        raise RecipeError(f"{file}, line {line}: {type(error).__name__}: {error}") from error
     return replace(_recipe_in(module, str(file)), file=str(file))
 
 
