@@ -11,10 +11,12 @@ import torch
 from torch import nn
 
 from winze.networks import MLP
+from winze.networks.models.autoencoder import Variational
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.networks.models.uvit import UViT
 from winze.train import Classify, Ramp
 from winze.train.objectives.denoise import Denoise
+from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import MaskedReconstruct, Reconstruct
 
 POINTS = torch.randn(72, 6, generator=torch.Generator().manual_seed(0))
@@ -39,6 +41,10 @@ def masked() -> nn.Module:
     return MaskedAutoencoder(depth=2, width=16, side=4, patch=2, decoder_depth=1, decoder_width=16)
 
 
+def variational() -> nn.Module:
+    return Variational(6, (8, 2, 8))
+
+
 CASES = {
     "cross-entropy": Case(Classify(), classifier),
     "smoothed": Case(Classify(smoothing=0.1), classifier),
@@ -48,5 +54,6 @@ CASES = {
     "reconstruct": Case(Reconstruct(), lambda: MLP(6, 8, 2, 6), POINTS),
     "masked": Case(MaskedReconstruct(), masked, IMAGES),
     "denoise": Case(Denoise(), lambda: UViT(2, 16, side=4), IMAGES),
+    "elbo": Case(Elbo(warmup=0.5), variational, POINTS),
     "labelled": Case(Denoise(labels=True), lambda: UViT(2, 16, side=4, labels=3), (IMAGES, LABELS)),
 }

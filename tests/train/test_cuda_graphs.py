@@ -1,7 +1,9 @@
 """Captured steps against plain ones for every objective: on a GPU as CUDA graphs, on a CPU with Python frozen."""
 
+import pkgutil
 import random
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from winze import Alternation, ResidualDropPath, rewire
 from winze.networks import ResidualMLP
 from winze.observe.passes.cuda_graph import EmptyGraphError
 from winze.train import SGD, Adam, CrossEntropy, Epochs, Hardware, HardwareError, Lars, Objective, Steps, Training, fit
+from winze.train import objectives as library
 
 sys.path.insert(0, str(Path(__file__).with_name("learners")))
 
@@ -45,6 +48,18 @@ def trained(case: Case, step: str, accelerator: str = "cpu", followers=(), **kwa
 @pytest.mark.parametrize("name", CASES)
 def test_an_objective_that_may_be_captured_agrees_with_its_plain_steps(on_a_cpu, name):
     torch.testing.assert_close(trained(CASES[name], "graph"), trained(CASES[name], "plain"), rtol=0, atol=0)
+
+
+def test_every_objective_that_says_it_may_be_captured_is_among_them():
+    for module in pkgutil.iter_modules(library.__path__):
+        import_module(f"{library.__name__}.{module.name}")
+    made = {type(case.objective.build(1)) for case in CASES.values()}
+    own = {kind for kind in _below(Objective) if kind.__module__.startswith(library.__name__)}
+    assert {kind for kind in own if kind.capturable} == made
+
+
+def _below(kind):
+    return {kind}.union(*map(_below, kind.__subclasses__()))
 
 
 @on_gpu
