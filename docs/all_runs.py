@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from kept_runs import kept_of
+from kept_runs import in_words, kept_of
 from matplotlib.figure import Figure
 from table_text import table
 
@@ -116,6 +116,7 @@ def changes(results: Path) -> tuple[Change, ...]:
     """Every change that at least three seeds share with the unchanged network; the same change of a run once."""
     found: dict[tuple[str, str, str], Change] = {}
     for name, (axis, plain, kind) in CHANGES.items():
+        recipe = lab.recipe(name)
         for scale, points in _sound(name, results):
             for point, seeds in points.items():
                 without = points.get(point | {axis: plain}, {})
@@ -124,7 +125,9 @@ def changes(results: Path) -> tuple[Change, ...]:
                     continue
                 pairs = [(_pair(seeds[seed]), _pair(without[seed])) for seed in shared]
                 gains = [student([mine[i] - other[i] for mine, other in pairs]) for i in (0, 1)]
-                rest = [f"{axis} {shown(point[axis])}" for axis in ("blocks", "rate") if axis in point]
+                rest = [
+                    in_words(recipe, f"{axis} {shown(point[axis])}") for axis in ("blocks", "rate") if axis in point
+                ]
                 rest += ["300 epochs"] * (scale == "paper")
                 value = shown(point[axis])
                 what = f"{axis} {value}" if axis in ("alpha", "temperature") else PLAIN_WORDS.get(value, value)

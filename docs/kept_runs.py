@@ -1,11 +1,12 @@
 """The kept runs that pages show: those of each recipe that are no smoke tests and not of digits."""
 
+import re
 from functools import cache
 from pathlib import Path
 
 from winze import lab
 from winze.lab import Recipe
-from winze.lab.claims import RunReadings
+from winze.lab.claims.claim import RunReadings
 from winze.lab.claims.table import ClaimRow, is_stand_in, lines
 from winze.lab.runs.results import ByPoint, load, readings_of
 
@@ -57,3 +58,9 @@ def largest(recipe_name: str, results: Path) -> tuple[str, RunReadings]:
     shown = runs_of(recipe_name, results)
     scale = max(shown, key=lambda one: (len(shown[one]), list(shown).index(one)), default="")
     return scale, shown.get(scale, {})
+
+
+def in_words(recipe: Recipe, text: str) -> str:
+    """A text with the recipe's axes as readers know them: `rate`, which is short for `--at`, as a learning rate."""
+    rates = [name for name, axis in recipe.axes.items() if axis.field == "training.optimizer.lr"]
+    return re.sub(rf"\b(?<!learning )({'|'.join(rates)})(?= [\d.]|$)", "learning rate", text) if rates else text

@@ -7,15 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kept_runs import PAPERS, ROOT, kept_of, largest, lines_of, recipes, runs_of
+from kept_runs import PAPERS, ROOT, in_words, kept_of, largest, lines_of, recipes, runs_of
 from table_text import table
 
 from winze.lab import Recipe
-from winze.lab.claims import Claim, Question, RunReadings
-from winze.lab.claims.claim import Quantity, resolved
+from winze.lab.claims.claim import Claim, Quantity, Question, RunReadings, resolved
 from winze.lab.claims.table import ClaimRow, counted, failures
 from winze.lab.claims.table import largest as at_largest
-from winze.lab.claims.verdict import NOT_RUN, SUPPORTED, Verdict
+from winze.lab.claims.verdict import LEAST, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.runs.results import stale
 from winze.readings import Point, Readings, ReadingsError
 from winze.readings.point import shown
@@ -33,7 +32,8 @@ READ = (
     "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
     "lies wholly on the other, and *inconclusive* otherwise and below three seeds. A claim is supported where no cell "
     "is contradicted and most are supported, and *mixed* where cells disagree. Counts are of each claim at the scale "
-    "nearest to the paper that was run; runs on digits are not on this page (`winze list RECIPE` has them). Runs that "
+    "nearest to the paper that was run. Brackets hold 95 % intervals; runs on digits are not on this page (`winze list "
+    "RECIPE` has them). Runs that "
     "did not learn their data are named and not averaged. *Post hoc*: written or sharpened after readings were seen."
 )
 
@@ -64,7 +64,7 @@ def headlines(results: Path) -> str:
 def _headline(recipe: Recipe, line: ClaimRow, page: str) -> list[str]:
     """A claim in short, its verdict, the effects of its cells, the paper's numbers, and what they rest on."""
     ran = [
-        (name, cell, verdict)
+        (in_words(recipe, name), cell, verdict)
         for name, (cell, verdict) in zip(line.judged.names, line.judged.cells, strict=True)
         if verdict.word != NOT_RUN
     ]
@@ -218,7 +218,7 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         points = f"{len(read)} point{'s' * (len(read) > 1)}"
         yield f"`winze run {recipe.name} --scale {scale}`: {points}, {many} seeds each.\n"
     for kind, title in ((Claim, "claim"), (Question, "question of our own")):
-        rows = [row for line in lines if isinstance(line.statement, kind) for row in _rows(line)]
+        rows = [row for line in lines if isinstance(line.statement, kind) for row in _rows(recipe, line)]
         if rows:
             heads = [title, "verdict", "paper", "here"]
             yield table(heads, rows)
@@ -228,7 +228,8 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
     for scale, one in runs.items():
         failed = failures(recipe, one)
         if failed:
-            yield f"Failed to learn at scale {scale}, in no verdict: {'; '.join(failed)}.\n"
+            said = "; ".join(in_words(recipe, one) for one in failed)
+            yield f"Failed to learn at scale {scale}, in no verdict: {said}.\n"
     for path, title in figures_of(recipe, results).items():
         yield f"![{title}](../figures/{path})\n"
     old = stale(recipe, results)
@@ -236,8 +237,8 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         yield f"{len(old)} runs of former settings are kept in results/ and not counted.\n"
 
 
-def _rows(line: ClaimRow) -> Iterator[list[str]]:
-    said, names = line.statement, line.judged.names
+def _rows(recipe: Recipe, line: ClaimRow) -> Iterator[list[str]]:
+    said, names = line.statement, [in_words(recipe, name) for name in line.judged.names]
     source = getattr(said, "source", "")
     marks = [f"({source})" if source else "", f"*Post hoc: {said.post_hoc}.*" if said.post_hoc else ""]
     marks += [f"Departure: {said.departure}." if said.departure else ""]
@@ -246,13 +247,26 @@ def _rows(line: ClaimRow) -> Iterator[list[str]]:
     cells = list(zip(names, line.judged.cells, strict=True))
     if names == [""]:
         cell, verdict = line.judged.cells[0]
-        yield [text, f"**{where}**", str(said.published(cell)), verdict.sentence]
+        yield [text, f"**{where}**", str(said.published(cell)), in_words(recipe, _terse(verdict.sentence))]
         return
     ran = [(name, pair) for name, pair in cells if pair[1].word != NOT_RUN]
     many = f"{len(ran)} of {len(cells)} cells ran" if len(ran) < len(cells) else f"{len(cells)} cells"
-    yield [text, f"**{where}**", "", many if cells else ""]
+    by_cell = isinstance(said.paper, Mapping)
+    yield [text, f"**{where}**", "" if by_cell or not cells else said.paper, many if cells else ""]
     for name, (cell, verdict) in ran:
-        yield [f"· {name}", verdict.word, str(said.published(cell)), verdict.sentence]
+        yield [
+            f"· {name}",
+            verdict.word,
+            str(said.published(cell)) if by_cell else "",
+            in_words(recipe, _terse(verdict.sentence)),
+        ]
+
+
+def _terse(sentence: str) -> str:
+    """A verdict without what the page says once, and without the module of a layer whose number it gives."""
+    short = re.sub(r"(at layer [^,;]+), `[^`]+`", r"\1", sentence)
+    short = re.sub(r"; mean curve of (\d+ seeds?)", r" (\1)", short).replace("; 95 % [", " [")
+    return short.replace(f"; fewer than {LEAST} seeds", "")
 
 
 def _numbers(recipe: Recipe, scale: str, runs: RunReadings) -> Iterator[str]:
@@ -273,7 +287,11 @@ def _numbers(recipe: Recipe, scale: str, runs: RunReadings) -> Iterator[str]:
         for point, seeds in sound.items()
     ]
     if rows and columns:
-        yield table([*axes, "seeds", *columns], rows, f"Scale {scale}: mean ± deviation over seeds.")
+        yield table(
+            [*(in_words(recipe, axis) for axis in axes), "seeds", *columns],
+            rows,
+            f"Scale {scale}: mean ± deviation over seeds.",
+        )
 
 
 def _spread(quantity: Quantity, seeds: list[Readings]) -> str:
@@ -286,8 +304,12 @@ def _spread(quantity: Quantity, seeds: list[Readings]) -> str:
     known = [value for value in found if math.isfinite(value)]
     if not known:
         return "-"
-    mean = number(statistics.fmean(known))
-    return f"{mean} ± {statistics.stdev(known):.2g}" if len(known) > 1 else mean
+    mean = statistics.fmean(known)
+    spread = statistics.stdev(known) if len(known) > 1 else math.nan
+    if not spread > 0:
+        return number(mean) + " ± 0" * (spread == 0)
+    digits = max(0, 1 - math.floor(math.log10(spread)))  # as many as the deviation knows
+    return f"{mean:.{digits}f} ± {spread:.{digits}f}"
 
 
 def figures_of(recipe: Recipe, results: Path) -> dict[str, str]:

@@ -70,6 +70,21 @@ def test_a_claim_has_a_row_with_its_cells_under_it_and_the_papers_numbers(page):
     ]
 
 
+def test_axes_of_learning_rates_are_called_so_and_those_of_drop_rates_are_not():
+    tunnel, drops = lab.recipe("tunnel/shorter"), lab.recipe("residual_droppath/ablation")
+    assert kept_runs.in_words(tunnel, "rate") == "learning rate"
+    assert kept_runs.in_words(tunnel, "layers 7, rate 0.03: 0.2 at a learning rate 0.1") == (
+        "layers 7, learning rate 0.03: 0.2 at a learning rate 0.1"
+    )
+    assert kept_runs.in_words(drops, "rate 0.1") == "rate 0.1"
+
+
+def test_a_row_leaves_out_modules_and_what_the_page_says_once():
+    said = "reach 95 % of 90 % at layer 6 of 19, `layers.conv6.relu` [6, 6]; mean curve of 1 seed; fewer than 3 seeds"
+    assert pages._terse(said) == "reach 95 % of 90 % at layer 6 of 19 [6, 6] (1 seed)"
+    assert pages._terse("rank: 9.4 (3 seeds); 95 % [8.9, 9.9]") == "rank: 9.4 (3 seeds) [8.9, 9.9]"
+
+
 def test_a_claim_of_one_cell_is_one_row_with_its_departure(page):
     (row,) = [row for row in rows(page) if row[0].startswith("a level")]
     assert row[0] == "a level (fig. 2) Departure: a stand-in."
@@ -97,8 +112,8 @@ def test_failed_runs_and_departures_are_named(page):
 
 
 def test_the_numbers_are_means_over_sound_seeds(page):
-    assert "| plain | 2 | 1.6 ± 0.71 |" in page
-    assert "| fast | 3 | 1.5 ± 1 |" in page
+    assert "| plain | 2 | 1.60 ± 0.71 |" in page
+    assert "| fast | 3 | 1.5 ± 1.0 |" in page
 
 
 def test_headlines_have_effect_interval_paper_and_seeds_and_leave_out_what_was_not_run(made, tmp_path):
