@@ -18,7 +18,7 @@ from math import inf
 
 import winze
 from winze.lab import Axis, Claim, Data, Network, Reading, Recipe, Scale, Study
-from winze.lab.claims import rises
+from winze.lab import rises
 from winze.lab.claims.quantities import last
 from winze.measure import Measure, register
 from winze.report.experiment import over_depth

@@ -2,10 +2,10 @@
 
 from winze.lab.axes import Axis, AxisError, Scale
 from winze.lab.bench import Bench
-from winze.lab.claims import (
+from winze.lab.claims.claim import (
     Claim,
+    Contrast,
     Question,
-    Verdict,
     alike,
     at_least,
     at_most,
@@ -18,9 +18,10 @@ from winze.lab.claims import (
     rises,
     several,
     share,
-    tunnel_at,
 )
-from winze.lab.claims.quantities import OOD, LastLook, RunNumber, Whole, best, drop, first, hidden, last
+from winze.lab.claims.quantities import OOD, LastLook, RunNumber, Whole, best, derived, drop, first, hidden, last
+from winze.lab.claims.tunnel_start import tunnel_at
+from winze.lab.claims.verdict import Verdict
 from winze.lab.continual import Continual, TaskSequence, tasks
 from winze.lab.recipe import Recipe, RecipeError, recipe, recipes
 from winze.lab.runs.job import Job
@@ -48,6 +49,7 @@ __all__ = [
     "Bench",
     "Claim",
     "Continual",
+    "Contrast",
     "Data",
     "Job",
     "LastLook",
@@ -71,6 +73,7 @@ __all__ = [
     "at_least",
     "at_most",
     "best",
+    "derived",
     "drop",
     "falls",
     "first",

@@ -181,7 +181,7 @@ def learn(
     study, net, dataset = prepared.study, prepared.net, prepared.dataset
     training = study.training if training is None else training
     asked = [one for one in (study.watching, *watching) if one is not None]
-    watches = [_watch(prepared, one, training, bench) for one in asked]
+    watches = [watch(prepared, one, training, bench) for one in asked]
     rule, rows, seed = study.network.rule, training.batch, mix(bench.seed, "alternation")
     staged = rule is not None and rule.staged
     stage = [Alternation(net, study.network.every, rows, seed)] if staged else []
@@ -198,8 +198,8 @@ def learn(
         followers=[*stage, *watches, *followers],
         shared=None if shared is None else [study.network, study.data, shared],
     )
-    for watch, one in zip(watches, asked, strict=True) if bench.writes else ():
-        _store_watched(bench.readings, watch, one, net)
+    for made, one in zip(watches, asked, strict=True) if bench.writes else ():
+        _store_watched(bench.readings, made, one, net)
     bench.keep(net, prepared.spec, "net" if name == "train" else f"net-{name}")
     return prepared.history
 
@@ -225,7 +225,7 @@ def read(
     reading = study.reading if reading is None else reading
     net = (prepared.objective.view(prepared.net) if view is None else view).eval()
     device = next(net.parameters()).device
-    others, absent = _others(study)
+    others, absent = ood_sets(study)
 
     def fed(one: Dataset) -> tuple[Fed, Fed]:
         return _fed(one.train, prepared.preprocess, device), _fed(one.test, prepared.preprocess, device)
@@ -322,8 +322,11 @@ def steps_of(length: Epochs | Steps, samples: int, training: Training) -> int:
     return max(1, length.steps(per_epoch))
 
 
-def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Bench) -> Watch:
-    dataset, samples = prepared.dataset, len(prepared.dataset.train_labels)
+def watch(
+    prepared: Prepared, watching: Watching, training: Training, bench: Bench, other: Dataset | None = None
+) -> Watch:
+    """What reads the network while it trains, on its own data or on another set."""
+    dataset, samples = prepared.dataset if other is None else other, len(prepared.dataset.train_labels)
     net = prepared.objective.view(prepared.net.to(bench.device))
 
     def first(part: tuple[Tensor, Tensor], count: int) -> tuple[Tensor, Tensor]:
@@ -342,7 +345,7 @@ def _watch(prepared: Prepared, watching: Watching, training: Training, bench: Be
         places=places,
         measures=watching.measures,
         pool=watching.pool,
-        name=prepared.study.data.name,
+        name=prepared.study.data.name if other is None else other.name,
         max_features=watching.max_features,
         weights_every=None if weights is None else steps_of(weights, samples, training),
     )
@@ -367,7 +370,7 @@ def _store_watched(readings: Readings, watch: Watch, watching: Watching, net: nn
         readings.rows.append(named)
 
 
-def _others(study: Study) -> tuple[list[Dataset], dict[str, str]]:
+def ood_sets(study: Study) -> tuple[list[Dataset], dict[str, str]]:
     """The out-of-distribution sets that are at hand, and why the rest is not."""
     found, absent = [], {}
     data, reading = study.data, study.reading

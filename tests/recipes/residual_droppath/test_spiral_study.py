@@ -13,7 +13,8 @@ from winze.networks import SpiralMLP
 from winze.observe.cut.network_file import load as load_network
 from winze.readings import Point, Readings
 from winze.recipes.residual_droppath import _spiral as reading
-from winze.recipes.residual_droppath._spiral import Looks, work
+from winze.recipes.residual_droppath._gradients import StatesSeen
+from winze.recipes.residual_droppath._spiral import work
 from winze.train import Epochs
 
 SPIRAL = recipe("residual_droppath/spiral")
@@ -73,7 +74,7 @@ def test_arrays_are_kept_of_the_first_network_alone(read):
 
 
 def test_a_run_that_was_killed_reads_the_same(read, tmp_path, monkeypatch):
-    look = Looks.__call__
+    look = StatesSeen.__call__
 
     def killed(self, ensemble, step):
         if step == 3:
@@ -81,7 +82,7 @@ def test_a_run_that_was_killed_reads_the_same(read, tmp_path, monkeypatch):
         look(self, ensemble, step)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Looks, "__call__", killed)
+        patched.setattr(StatesSeen, "__call__", killed)
         with pytest.raises(KeyboardInterrupt):
             members_of(TINY, tmp_path)
     again = members_of(TINY, tmp_path)

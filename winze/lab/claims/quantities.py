@@ -214,6 +214,11 @@ class _Derived(RunNumber):
         return min(corners), max(corners)
 
 
+def derived(name: str, combine: Callable[..., float], *parts: RunNumber) -> RunNumber:
+    """A function of other numbers, under a name of its own."""
+    return _Derived(name, combine, parts)
+
+
 def first(measure: str, data: str | None = None) -> RunNumber:
     """A measure at the first place."""
     return At(measure, 0, data)

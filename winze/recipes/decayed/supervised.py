@@ -13,7 +13,7 @@ import numpy as np
 
 from winze.data import Flip, PadCrop
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, Watching
-from winze.lab.claims import at_most, falls, higher, level, not_below, rises, share
+from winze.lab.claims.claim import at_most, falls, higher, level, not_below, rises, share
 from winze.lab.claims.quantities import OOD, Over, OverLooks, hidden
 from winze.readings import Array
 from winze.report.experiment import over_depth, over_setting, over_training

@@ -8,7 +8,6 @@ minibatches, of features averaged over positions.
 """
 
 from functools import partial
-from typing import Any
 
 import numpy as np
 
@@ -16,8 +15,8 @@ from winze.lab import Recipe, at_least, at_most
 from winze.lab.claims.quantities import Over
 from winze.readings import Array
 from winze.recipes.erosion import _settings as use
-from winze.report import style
-from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth
+from winze.report.experiment import of_scans, over_depth
+from winze.report.scan.cka_map import change_map
 
 CKA = "cka_before_after"
 
@@ -26,24 +25,6 @@ def first_quarter_over_rest(curve: Array) -> float:
     """How much higher a curve is in the first quarter of the places than in the rest."""
     cut = max(1, len(curve) // 4)
     return float(np.nanmean(curve[:cut]) - np.nanmean(curve[cut:]))
-
-
-def draw_map(runs: PointRuns, theme: str = "light") -> Any:
-    """Draw the mean CKA over seeds, one panel per point."""
-    found = {point: [one.arrays[CKA] for one in seeds if CKA in one.arrays] for point, seeds in runs.items()}
-    found = {point: maps for point, maps in found.items() if maps}
-    if not found:
-        raise UnreadError("no CKA before and after was read")
-    with style.use(theme):
-        drawing, grid = style.panels(len(found), tall=3.2)
-        for axes, (point, maps) in zip(grid, found.items(), strict=True):
-            edge = len(maps[0]) + 0.5
-            shown = np.mean(maps, axis=0)
-            image = axes.imshow(shown, vmin=0, vmax=1, cmap="viridis", extent=(0.5, edge, edge, 0.5))
-            axes.grid(False)
-            axes.set(xlabel="layer after task 1", ylabel="layer after task 0", title=str(point["network"]))
-        drawing.colorbar(image, ax=grid, shrink=0.85, label="CKA").outline.set_visible(False)
-        return drawing
 
 
 claim = partial(use.claim, source="fig. 4.2.1")
@@ -70,7 +51,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        Drawing("CKA before and after", draw_map),
+        of_scans("CKA before and after", change_map, array=CKA, across="layer after task 1", up="layer after task 0"),
         over_depth("cka_to_before", panel="network", up="CKA of a layer before and after"),
     ),
 )

@@ -60,9 +60,6 @@ class PutBack:
             kept = (names for row, names in enumerate(self._branches) if alternation.kept_whole(row, 1))
             self._before = {name: state[name].clone() for names in (*kept, self._rest) for name in names}
 
-    def after_epoch(self, net: nn.Module, epoch: int) -> None:
-        """Nothing is done per epoch."""
-
     def state_dict(self) -> dict[str, Any]:
         """The frozen parts as they were before the stage 2 under way."""
         return {"before": {name: one.clone() for name, one in self._before.items()}}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from winze import measure
 from winze.data import load
@@ -19,6 +19,7 @@ from winze.measure import Value, missing
 from winze.networks import SpiralMLP, build, describe
 from winze.place import Place
 from winze.readings import Array, Readings
+from winze.recipes.residual_droppath._gradients import StatesSeen
 from winze.shape import Alternation
 from winze.train import Epochs, fit_ensemble
 from winze.train.ensemble import spread
@@ -124,23 +125,6 @@ class Spirals(Study):
     drawn: bool = True
 
 
-class Looks:
-    """Keeps the weights of all networks at some steps; checkpoints hold what it has seen."""
-
-    def __init__(self, steps: set[int]) -> None:
-        self.steps, self.weights = steps, dict[int, Tensor]()
-
-    def __call__(self, ensemble: nn.Module, step: int) -> None:
-        if step in self.steps:
-            self.weights[step] = next(ensemble.parameters()).detach().to("cpu", copy=True)
-
-    def state_dict(self) -> dict[str, Any]:
-        return {"weights": dict(self.weights)}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.weights = dict(state["weights"])
-
-
 def work(study: Spirals, bench: Bench) -> None:
     """Train all networks at once, and read each as it was at every look."""
     data, training, rule = load("spiral", limit=study.data.limit, download=False), study.training, study.network.rule
@@ -150,7 +134,7 @@ def work(study: Spirals, bench: Bench) -> None:
         seed_all(mix(number, "work"))
         nets[number] = build(spec)
     per_epoch = -(-len(data.train[1]) // training.batch)
-    looks = Looks({one.steps(per_epoch) for one in (*map(Epochs, study.looks), training.length)})
+    looks = StatesSeen(one.steps(per_epoch) for one in (*map(Epochs, study.looks), training.length))
     staged = nets if rule is not None and rule.staged else {}
     stages = [Alternation(net, 1, training.batch, mix(number, "alternation")) for number, net in staged.items()]
     fit_ensemble(
@@ -165,13 +149,13 @@ def work(study: Spirals, bench: Bench) -> None:
     if not bench.writes:
         return
     first = bench.readings_of(numbers[0])
-    for step, weights in sorted(looks.weights.items()):
-        for (number, net), own in zip(nets.items(), weights, strict=True):
+    for step, state in sorted(looks.states.items()):
+        for (number, net), own in zip(nets.items(), state["weights"], strict=True):
             spread(own, net.eval())
             read_maps(net, step, bench.readings_of(number))
         first.arrays |= pictures(nets[numbers[0]], step) if study.drawn else {}
     for number, net in nets.items():
-        read_end(net, data.test, max(looks.weights), bench.readings_of(number))
+        read_end(net, data.test, max(looks.states), bench.readings_of(number))
         bench.readings_of(number).declare(data="spiral", network=study.network.name)
         bench.keep(net, spec, f"net-{number}")
     seen = streams(nets[numbers[0]], grid())

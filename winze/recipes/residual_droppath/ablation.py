@@ -10,8 +10,7 @@ steps.
 
 from typing import Any
 
-from winze.lab import Axis, Claim, Data, LastLook, Network, Question, Recipe, Scale, Study
-from winze.lab.claims import Contrast, falls, higher
+from winze.lab import Axis, Claim, Contrast, Data, LastLook, Network, Question, Recipe, Scale, Study, falls, higher
 from winze.lab.claims.verdict import Region
 from winze.readings import Point
 from winze.recipes.residual_droppath._freeze import train

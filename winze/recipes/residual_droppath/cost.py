@@ -13,8 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from winze.lab import Axis, Claim, Network, Question, Recipe, Scale
-from winze.lab.claims import at_most, higher, level, several
+from winze.lab import Axis, Claim, Network, Question, Recipe, Scale, at_most, higher, level, several
 from winze.lab.claims.quantities import Whole
 from winze.readings import Point, Readings, ReadingsError
 from winze.recipes.residual_droppath._cost import StepCost, work

@@ -16,8 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from winze.lab import Axis, Data, Network, Question, Recipe, Scale
-from winze.lab.claims import at_least, at_most, higher
+from winze.lab import Axis, Data, Network, Question, Recipe, Scale, at_least, at_most, higher
 from winze.lab.claims.quantities import At, LastLook, Over, Whole, last
 from winze.recipes.residual_droppath._gradients import Mechanism, work
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting

@@ -3,22 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
 
 import numpy as np
 
-from winze.data import MissingDataError, load
-from winze.lab import Bench, Prepared, RunNumber, Study, learn, prepare, read
-from winze.lab.study import steps_of
+from winze.lab import Bench, RunNumber, Study, learn, prepare, read
+from winze.lab.study import ood_sets, steps_of, watch
 from winze.measure import missing
-from winze.observe import Watch
 from winze.readings import Readings, ReadingsError
 from winze.report.experiment import Drawing, PointRuns
 from winze.report.experiment.drawing import name_of
 from winze.report.experiment.stored_curves import Line, Panels, Words, stored_curves
 from winze.train import Epochs
 
-LOSS = "train_loss"
+LOSS, MOST = "train_loss", 1 << 30  # OOD sets are read whole
 COURSE = {one: f"{one}_while_training" for one in ("probe", "accuracy", "numerical_rank")}
 """measures of a scan, and the names under which they are stored during training"""
 
@@ -26,7 +23,9 @@ COURSE = {one: f"{one}_while_training" for one in ("probe", "accuracy", "numeric
 def follow(study: Study, bench: Bench) -> None:
     """Train a network, store probes, ranks, OOD probes and the training loss of its course, and read it at the end."""
     prepared = prepare(study, bench)
-    others = _watch_ood(prepared, bench)
+    assert study.watching is not None
+    probed = replace(study.watching, measures=("probe",), samples=MOST, probe_samples=MOST)
+    others = [watch(prepared, probed, study.training, bench, other) for other in ood_sets(study)[0]]
     history = learn(prepared, bench, followers=others)
     read(prepared, bench)
     if not bench.writes:
@@ -35,27 +34,9 @@ def follow(study: Study, bench: Bench) -> None:
     bench.readings.add("epoch_steps", steps_of(Epochs(1), samples, study.training), data=name)
     for row in history.metrics:
         bench.readings.add(LOSS, row["loss"], data=name, split="train", step=int(row["step"]))
-    for watch in others:
-        probes = (row for row in watch.readings.rows if row.measure == "probe")
+    for one in others:
+        probes = (row for row in one.readings.rows if row.measure == "probe")
         bench.readings.rows.extend(replace(row, measure=COURSE["probe"]) for row in probes)
-
-
-def _watch_ood(prepared: Prepared, bench: Bench) -> list[Watch]:
-    """Probes on OOD data whenever the study watches its own; data that is not at hand is named by `read`."""
-    study, net, made = prepared.study, prepared.net.to(bench.device), []
-    watching, data = study.watching, study.data
-    assert watching is not None
-    every = steps_of(watching.every, len(prepared.dataset.train_labels), study.training)
-    where: Any = {"places": None if watching.places == "blocks" else "layers", "pool": watching.pool}
-    for name in study.reading.ood:
-        try:
-            other = load(name, limit=data.limit, size=data.size, download=False, fit=data.fit)
-        except MissingDataError:
-            continue
-        train, test = ((prepared.fed(images), labels) for images, labels in (other.train, other.test))
-        rest: Any = {"measures": ("probe",), "name": other.name, "max_features": watching.max_features}
-        made.append(Watch(net, test, every, train, **where, **rest))
-    return made
 
 
 def scans(readings: Readings) -> list[tuple[float, Readings]]:

@@ -1,8 +1,7 @@
-"""Numbers of one run that several tunnel recipes speak about, and figures of one panel per network."""
+"""Numbers of one run that several tunnel recipes speak about."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -10,8 +9,7 @@ from winze.data.class_names import resolve, split_name
 from winze.lab.claims.quantities import OOD, At, Over, PeakLayer, RunNumber, TunnelLayer, Whole, best, drop, hidden
 from winze.measure import missing
 from winze.readings import Array, Readings, ReadingsError, facts
-from winze.readings.over_seeds import layer_numbers, mean_tunnel, means_of
-from winze.report.experiment import PointRuns, UnreadError
+from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
 FINAL_RANK = hidden("numerical_rank").named("rank of the last hidden layer")
 OOD_LOST = drop("probe", OOD).named("OOD accuracy lost from the best to the last hidden layer")
@@ -31,20 +29,15 @@ SPIKE = Over("numerical_rank", spike).named("rank at layer 29 above its neighbou
 SPIKE_HEIGHT = Over("numerical_rank", lambda ranks: max(0.0, spike(ranks))).named("height of a rank spike at layer 29")
 
 
-@dataclass(frozen=True)
-class OverChance(RunNumber):
+def accuracy_over_chance(readings: Readings) -> float:
     """The accuracy as a multiple of chance (of two classes 75 % count as 2); the data's name tells their number."""
-
-    measure: str = "accuracy"
-
-    def __call__(self, readings: Readings) -> float:
-        name, wanted = split_name(facts.home(readings))
-        known = [str(number) for number in range(100 if name.endswith("100") else 10)]
-        chance = 1 / len(resolve(wanted, known, name))
-        return Whole(self.measure)(readings) / min(chance, (1 + chance) / 4)
+    name, wanted = split_name(facts.home(readings))
+    known = [str(number) for number in range(100 if name.endswith("100") else 10)]
+    chance = 1 / len(resolve(wanted, known, name))
+    return Whole("accuracy")(readings) / min(chance, (1 + chance) / 4)
 
 
-LEARNED = OverChance().named("accuracy over chance"), 2.0
+LEARNED = accuracy_over_chance, 2.0
 """below which a run failed to learn"""
 
 
@@ -154,15 +147,3 @@ class OverMatrix(RunNumber):
         count = readings.conventions["layer_count"]
         kept = [spot for spot, layer in enumerate(layer_numbers(readings).values()) if layer < count]
         return self.reduce(matrix[np.ix_(kept, kept)])
-
-
-def by_network(draw: Callable[..., Any], first: bool = False) -> Callable[[PointRuns, str], Any]:
-    """A figure of scans by name, drawn of the mean readings of every network, or of its first seed."""
-
-    def drawn(runs: PointRuns, theme: str = "light") -> Any:
-        there = {str(point["network"]): list(seeds) for point, seeds in runs.items() if seeds}
-        if not there:
-            raise UnreadError("no runs")
-        return draw({name: seeds[0] for name, seeds in there.items()} if first else means_of(there), theme=theme)
-
-    return drawn

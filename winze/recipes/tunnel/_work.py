@@ -1,8 +1,7 @@
 """Work beside training and reading: layers watched and reset, distances between them, samples in the plane."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -20,10 +19,9 @@ from winze.observe.passes.hooks import recording
 from winze.observe.places.find_places import find_spots
 from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
-from winze.readings.over_seeds import means_of
-from winze.recipes.tunnel._quantities import AtTunnel, OverChance, OverTraining
-from winze.report.experiment import Drawing, PointRuns, over_depth
-from winze.report.experiment.drawing import name_of
+from winze.recipes.tunnel import _quantities
+from winze.recipes.tunnel._quantities import AtTunnel, OverTraining
+from winze.report.experiment import Drawing, of_scans, over_depth
 from winze.report.scan.cka_map import training_map
 from winze.report.scan.curves import curves_over_training
 from winze.train import evaluate
@@ -86,7 +84,7 @@ def accuracy_over_chance(readings: Readings) -> float:
     """That of a whole training; 75 steps cannot fail."""
     if not any(row.measure == CHANGE for row in readings.rows):
         raise ReadingsError("the network was trained for 75 steps only")
-    return OverChance()(readings)
+    return _quantities.accuracy_over_chance(readings)
 
 
 LEARNED = accuracy_over_chance, 2.0
@@ -162,16 +160,9 @@ def read_embeddings(study: Compression, bench: Bench) -> None:
 
 def figures(whole: Mapping[str, str]) -> tuple[Drawing, ...]:
     """The change of weights and the ranks over training, and the reset network over depth."""
-
-    def by_point(title: str, draw: Callable[..., Any]) -> Drawing:
-        def named(runs: PointRuns) -> dict[str, Any]:
-            return {", ".join(name_of(*one) for one in point.items()): seeds for point, seeds in runs.items() if seeds}
-
-        return Drawing(title, lambda runs, theme: draw(named(runs), theme))
-
     curves = {"probe": "probe", "reset from this layer on": "reset", "with fresh statistics": "reset_refreshed"}
     return (
-        by_point("Weight change", partial(training_map, measure=CHANGE, cap=0.02)),
-        by_point("Rank over training", lambda runs, theme: curves_over_training(means_of(runs), RANK, theme=theme)),
+        of_scans("Weight change", training_map, dict, measure=CHANGE, cap=0.02),
+        of_scans("Rank over training", curves_over_training, measure=RANK),
         over_depth(curves, at=whole, title="Layers reset", up="accuracy"),
     )

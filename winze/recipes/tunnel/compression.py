@@ -8,39 +8,24 @@ Claims compare the layer where the tunnel starts with the last hidden layer. Emb
 layers 7 and 18, before and after the tunnel of the thesis's network.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most, several
-from winze.lab.claims.quantities import RunNumber, hidden
-from winze.readings import Readings
+from winze.lab.claims.quantities import RunNumber, derived, hidden
 from winze.readings.facts import MOST_FEATURES
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import AtTunnel, by_network
+from winze.recipes.tunnel._quantities import AtTunnel
 from winze.recipes.tunnel._work import Compression, read_embeddings
-from winze.report.experiment import Drawing
+from winze.report.experiment import first_seeds, of_scans
 from winze.report.scan.curves import class_variances
 from winze.report.scan.embedding_plot import embedding
 
 
-@dataclass(frozen=True)
-class PerFeature(RunNumber):
-    """A sum over features, divided by their number."""
-
-    measure: str
-    at: Callable[[str], RunNumber]
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return *self.at(self.measure).measures, "features"
-
-    def __call__(self, readings: Readings) -> float:
-        return self.at(self.measure)(readings) / min(self.at("features")(readings), MOST_FEATURES)
-
-
 def kept(measure: str) -> RunNumber:
     """The variance per feature at the last hidden layer, over that at the start of the tunnel."""
-    return PerFeature(measure, hidden) / PerFeature(measure, AtTunnel)
+    end, start = (
+        derived(measure, lambda total, count: total / min(count, MOST_FEATURES), at(measure), at("features"))
+        for at in (hidden, AtTunnel)
+    )
+    return end / start
 
 
 REVERSED = "t-SNE instead of UMAP; the thesis's text once has within and between reversed"
@@ -89,7 +74,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        Drawing("Class variances", by_network(class_variances)),
-        Drawing("Samples before and after the tunnel", by_network(embedding, first=True)),
+        of_scans("Class variances", class_variances),
+        of_scans("Samples before and after the tunnel", embedding, first_seeds),
     ),
 )

@@ -8,38 +8,23 @@ of equal lengths and angles. Both are known for the last layer of a converged ne
 layer, beside the probe and the rank.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import log
 
-from winze.lab import Axis, Question, Reading, Recipe, Scale, at_least, at_most
-from winze.lab.claims.quantities import RunNumber, best, hidden
+from winze.lab import Axis, Question, Reading, Recipe, Scale, at_least, at_most, best, derived, hidden
 from winze.measure import missing
-from winze.readings import Readings
 from winze.recipes.tunnel import _settings as use
 from winze.recipes.tunnel._quantities import AtTunnel
 from winze.report.experiment import over_depth, profiles
 
 
-@dataclass(frozen=True)
-class ShareInTunnel(RunNumber):
-    """How much of a measure's fall over depth, in logarithms, lies behind the start of the tunnel.
-
-    share = log(start / last) / log(highest / last)
-    """
-
-    measure: str = "nc1"
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return AtTunnel(self.measure).measures
-
-    def __call__(self, readings: Readings) -> float:
-        start, end, top = (one(self.measure)(readings) for one in (AtTunnel, hidden, best))
-        if not 0 < end < top:
-            return missing(f"{self.measure} does not fall over depth")
-        return log(start / end) / log(top / end)
+def share_in_tunnel(start: float, end: float, top: float) -> float:
+    """How much of a fall over depth, in logarithms, lies behind the start: log(start / end) / log(top / end)."""
+    return log(start / end) / log(top / end) if 0 < end < top else missing("NC1 does not fall over depth")
 
 
+nc1 = AtTunnel("nc1"), hidden("nc1"), best("nc1")
+share = derived("share of the fall of NC1 that lies in the tunnel", share_in_tunnel, *nc1)
 networks = {
     "vgg19": {},
     "resnet34": {**use.resnet, "network.name": "winze/resnet34", "reading.pool": use.POOLED},
@@ -85,7 +70,7 @@ recipe = Recipe(
         ),
         Question(
             "does most of the fall of NC1 over depth, in logarithms, lie in the tunnel?",
-            at_least(ShareInTunnel().named("share of the fall of NC1 that lies in the tunnel"), 0.5),
+            at_least(share, 0.5),
             each="network",
         ),
         Question(

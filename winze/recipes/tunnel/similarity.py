@@ -8,16 +8,14 @@ CKA is the unbiased one of minibatches. The L1 distance of two layers of one wid
 of the hidden layers: layers 5 to 12 of MLP-12, as in the thesis. The maps mark where probes find its start.
 """
 
-from functools import partial
-
 import numpy as np
 
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most
 from winze.readings import Array
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import OverMatrix, by_network
+from winze.recipes.tunnel._quantities import OverMatrix
 from winze.recipes.tunnel._work import Likeness, read_distances
-from winze.report.experiment import Drawing
+from winze.report.experiment import of_scans
 from winze.report.scan.cka_map import cka_map, distance_map
 from winze.train import Epochs
 
@@ -92,7 +90,7 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        Drawing("CKA", by_network(cka_map)),
-        Drawing("L1 distance", by_network(partial(distance_map, said="mean L1 distance per feature"))),
+        of_scans("CKA", cka_map),
+        of_scans("L1 distance", distance_map, said="mean L1 distance per feature"),
     ),
 )

@@ -1,6 +1,6 @@
 """Figures of experiments over their axes: a measure over depth, over training, or over a setting."""
 
-from winze.report.experiment.drawing import Drawing, PointRuns
+from winze.report.experiment.drawing import Drawing, PointRuns, first_seeds, of_scans
 from winze.report.experiment.over_depth import over_depth
 from winze.report.experiment.over_setting import over_setting
 from winze.report.experiment.over_training import over_training
@@ -12,6 +12,8 @@ __all__ = [
     "Drawing",
     "PointRuns",
     "UnreadError",
+    "first_seeds",
+    "of_scans",
     "over_depth",
     "over_setting",
     "over_training",

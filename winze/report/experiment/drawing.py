@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from winze.readings import Array, Label, Point, Readings
-from winze.readings.point import shown
+from winze.readings.over_seeds import Arms, means_of
+from winze.readings.point import brief, shown
 from winze.readings.wording import short
 from winze.report import style
 from winze.report.scan.scans import UnreadError
@@ -38,6 +39,23 @@ class Drawing:
     title: str
     draw: Callable[[PointRuns, str], matplotlib.figure.Figure]
     axes: tuple[str, ...] = ()
+
+
+def of_scans(title: str, draw: Callable[..., Any], take: Callable[[Arms], Any] = means_of, **looks: Any) -> Drawing:
+    """A figure of scans by name, drawn of every point's mean readings, or of what `take` makes of its runs."""
+
+    def drawn(runs: PointRuns, theme: str = "light") -> Any:
+        there = {brief(point): list(seeds) for point, seeds in runs.items() if seeds}
+        if not there:
+            raise UnreadError("no runs")
+        return draw(take(there), theme=theme, **looks)
+
+    return Drawing(title, drawn)
+
+
+def first_seeds(arms: Arms) -> dict[str, Readings]:
+    """The first run of every point, of what has no mean."""
+    return {name: runs[0] for name, runs in arms.items()}
 
 
 def as_axes(*given: AxisNames | None) -> tuple[str, ...]:

@@ -29,6 +29,11 @@ def distance_map(
     return _squares(scans, array, said, threshold, theme, vmin=0)
 
 
+def change_map(scans: Scans, array: str, across: str, up: str, theme: str = "light") -> matplotlib.figure.Figure:
+    """Draw stored CKA between the places of a network at two times."""
+    return _squares(scans, array, "CKA", 0.95, theme, (across, up), vmin=0, vmax=1)
+
+
 def training_map(
     arms: Arms, theme: str = "light", *, measure: str, cap: float | None = None
 ) -> matplotlib.figure.Figure:
@@ -60,7 +65,13 @@ def training_map(
 
 
 def _squares(
-    scans: Scans, array: str, said: str, threshold: float, theme: str, **limits: float
+    scans: Scans,
+    array: str,
+    said: str,
+    threshold: float,
+    theme: str,
+    sides: tuple[str, str] = ("layer", "layer"),
+    **limits: float,
 ) -> matplotlib.figure.Figure:
     found = holding(scans, lambda one: one.arrays.get(array) is not None and one.arrays[array].size > 0, f"{said} map")
     with style.use(theme) as colours:
@@ -74,7 +85,7 @@ def _squares(
             values = one.arrays[array]
             edge = len(values) + 0.5
             image = _image(axes, values, (0.5, edge, 0.5, edge), colours, **limits)
-            axes.set(xlabel="layer", ylabel="layer", title=short(name, 36))
+            axes.set(xlabel=sides[0], ylabel=sides[1], title=short(name, 36))
             _label_layers(axes, list(layer_numbers(one).values()), across=True)
             inside = facts.entrance(one, threshold)
             start = None if inside is None or inside.tunnel.start is None else inside.tunnel.start.index
