@@ -130,7 +130,7 @@ def test_divergence_is_a_reading_and_its_claims_say_why(tmp_path, read):
         QUANTITIES["last_rank"](bench.readings)
     runs = {at(1): {0: read["cold"]}, at(100): {0: bench.readings}}
     told = {one.statement.text: one for one in recipe.verdicts("cpu", runs)}
-    lost = told["MLP-8 has larger weights at T = 100 than at T = 1"]
+    lost = told["early in training layers are more aligned with their inputs at T = 100 than at T = 1"]
     assert lost.word == "not run"
     assert "diverged" in lost.cells[0][1].sentence
 

@@ -69,7 +69,6 @@ QUANTITIES: dict[str, RunNumber] = {  # ρ = (max_ℓ acc(ℓ) - acc(L)) / max_�
     "logits_norm": Whole("logits_norm"),
     "logits_growth": Whole("logits_norm") / Whole("logits_norm", step=0),
     "alignment": Over("alignment", np.nanmean),
-    "weight_norm": Over("weight_norm", lambda norms: float(np.linalg.norm(norms[:-1]))),
     "norm_added_late": Over("sample_norm", added_late),
     "late_weights_over_early": Over("weight_norm", late_over_early),
     "learning_rate": Whole("rate"),

@@ -14,7 +14,7 @@ from math import log10
 from typing import Any
 
 from winze.lab import Axis, Claim, Question, Recipe
-from winze.lab.claims import alike, at_least, at_most, falls, higher, level, lower, rises, several
+from winze.lab.claims.claim import alike, at_least, at_most, falls, higher, level, lower, rises, several
 from winze.recipes.temperature import _figures, _settings
 from winze.recipes.temperature._quantities import KEPT, QUANTITIES
 from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells, scales, short_resnet
@@ -84,7 +84,6 @@ recipe = Recipe(
             "figs. 6.3.3, 6.8.3 and 6.8.4",
             higher("alignment", hot, than=cold),
         ),
-        Claim("MLP-8 has larger weights at T = 100 than at T = 1", NORMS, higher("weight_norm", hot, than=cold)),
         Claim(
             "at T = 100 the later half of MLP-8's hidden layers adds most of the norm, with smaller weights",
             NORMS,
