@@ -15,7 +15,7 @@ from winze.readings.point import Point, shown
 
 if TYPE_CHECKING:
     from winze.lab import Recipe
-    from winze.lab.claims import RunReadings
+    from winze.lab.claims.claim import RunReadings
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class ListVerb:
             if self.recipe is not None:
                 raise
             damage = str(error)
-        yield f"{recipe.name} ({recipe.system}): {recipe.shows}"
-        yield f"  paper     {recipe.paper}, {recipe.url}"
+        yield ": ".join(filter(None, (f"{recipe.name} ({recipe.system})", recipe.shows)))
+        yield f"  paper     {', '.join(filter(None, (recipe.paper, recipe.url)))}"
         for name, axis in recipe.axes.items():
             field = f" ({axis.field})" if axis.field else ""
             yield f"  axis      {name}{field}: {', '.join(map(str, axis.labels))}"

@@ -9,6 +9,9 @@ from typing import Any
 
 from winze.readings import Label, Point
 
+AxisValues = Mapping[str, tuple[Label, ...]]
+"""The values that run, by axis."""
+
 
 class AxisError(ValueError):
     """An axis or a value that an experiment does not have, or a point that is not determined."""
@@ -72,7 +75,7 @@ class Scale:
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
-    axes: Mapping[str, tuple[Label, ...]] = field(default_factory=dict)
+    axes: AxisValues = field(default_factory=dict)
     seeds: int | tuple[int, ...] = 1
     only: Callable[[Point], bool] | None = None
     at: tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...] = ()

@@ -19,7 +19,6 @@ import torch
 
 from winze.atomic import sha256, told_when_full
 from winze.lab.bench import PHASES, Bench, wait_for_all
-from winze.lab.recipe import recipe as recipe_of
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
 from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
@@ -52,7 +51,11 @@ def perform(
     hardware = Hardware() if hardware is None else hardware
     if "TORCHELASTIC_RUN_ID" in os.environ:
         _end_with_parent()
-    work = (recipe_of(job.file or job.recipe) if recipe is None else recipe).work
+    if recipe is None:
+        from winze.lab.recipe import recipe as recipe_of
+
+        recipe = recipe_of(job.file or job.recipe)
+    work = recipe.work
     if int(os.environ.get("RANK", "0")):
         _follow(job, runs, work, hardware, progress)
         return folder

@@ -1,6 +1,5 @@
 """What the masked-autoencoder recipes share: the study, its scales, and what is read of the encoder."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from winze.data import Flip, RandomResizedCrop
 from winze.lab import Axis, Bench, Claim, Data, Network, Prepared, Question, Reading, Scale, Study, Watching, higher
+from winze.lab.axes import AxisValues
 from winze.lab.claims.quantities import Whole, last
 from winze.lab.study import learn, prepare, read, store_curve
 from winze.shape import DecayedIdentity
@@ -107,7 +107,6 @@ mnist = digits | {
 }
 ON_MNIST = "4,000 training and 4,000 test images of MNIST with patches of 7, encoder 6 x 64, decoder 3 x 48, 16 epochs"
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
-AxisValues = Mapping[str, tuple[Any, ...]]
 
 
 def scales(axes: AxisValues | None = None, large: AxisValues | None = None, **more: Any) -> dict[str, Scale]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from winze.data import Flip, Noise, PadCrop
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, RunNumber, Scale, Whole
+from winze.lab.axes import AxisValues
 from winze.readings import Point, facts
 from winze.recipes.erosion._work import CLEAN, CODED, ORIGINAL, RANDOM, Erosion, erode
 from winze.recipes.tunnel._settings import FAST, GRID, RESNET, VGG
@@ -57,7 +58,6 @@ smoke["training"] = replace(smoke["training"], evaluate=Epochs(1), checkpoint=Ep
 gpu: Settings = {**GRID, "reading.probe": "ridge", "training": SHORT}
 # the networks' own trainings replace the scale's, so the short one is set again at each
 AT_GPU = tuple(({"network": name}, {"training": SHORT, **FAST}) for name in ("vgg19", "resnet18"))
-AxisValues = dict[str, tuple[Any, ...]]
 MLP: AxisValues = {"network": ("mlp4",)}
 LARGE: AxisValues = {"network": ("vgg19", "resnet18")}
 TRAINED = {"smoke": MLP, "cpu": MLP, "gpu": LARGE, "paper": LARGE}
@@ -91,7 +91,7 @@ def scales(
     """
     own = more or {}
     probed = () if UNREAD.items() <= own.items() else (GRIDDED,)
-    run = {scale: networks | axes.get(scale, {}) for scale, networks in TRAINED.items()}
+    run = {scale: {**networks, **axes.get(scale, {})} for scale, networks in TRAINED.items()}
     return {
         "smoke": Scale({**smoke, **own}, run["smoke"], at=at, departures=(SMOKE,)),
         "cpu": Scale({**digits, **own}, run["cpu"], seeds, at=at, departures=(ON_DIGITS,)),
