@@ -1,4 +1,4 @@
-"""Claims of papers, questions of our own, and what the readings say about them."""
+"""Claims of papers, questions of our own, and their verdicts."""
 
 from winze.lab.claims.claim import (
     Claim,
