@@ -14,7 +14,7 @@ AxisValues = Mapping[str, tuple[Label, ...]]
 
 
 class AxisError(ValueError):
-    """An axis or a value that an experiment does not have, or a point that is not determined."""
+    """An unknown axis or value, or values that do not determine one point."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Axis:
         Axis("network.rule", {"standard": None, "decayed": DecayedIdentity()})
         Axis("", {"vgg19": {"network.name": "winze/vgg19", "training": VGG}, "mlp12": {...}})
 
-    `field` is the dotted name of the setting in the recipe's study. Values are numbers and texts, or a mapping from a
+    `field` is the dotted name of the setting in the recipe's study. Values are numbers and strings, or a mapping from a
     label to the value; without a field, to several settings at once. `default`: the value where a claim does not
     mention the axis (None: the first).
     """
@@ -52,7 +52,7 @@ class Axis:
 
     @property
     def at_rest(self) -> Label:
-        """The value where nothing is said of the axis."""
+        """The value for claims that do not mention the axis."""
         return self.labels[0] if self.default is None else self.default
 
     def settings(self, label: Label) -> Mapping[str, Any]:
@@ -66,12 +66,12 @@ class Axis:
 
 @dataclass(frozen=True)
 class Scale:
-    """How much of an experiment runs: settings replaced in the study, values of axes, seeds.
+    """The part of an experiment that runs: replaced settings of the study, values of axes, seeds.
 
-    `settings` (dotted names) replace those of the study before the axes do. `axes`: the values that run (an axis left
-    out runs all of its values). `only` leaves points out. `at`: pairs of (values of axes, settings), replaced last at
-    the points that have these values. `seeds`: how many, or which. `departures`: in what this scale differs from the
-    paper.
+    `settings` (dotted names) replace those of the study before the axes do. `axes`: the values that run (an axis that
+    is not named runs all of its values). `only` is a predicate that excludes points. `at`: pairs of (values of axes,
+    settings), replaced last at the points that have these values. `seeds`: their number, or a tuple of them.
+    `departures`: how this scale differs from the paper.
     """
 
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -96,7 +96,7 @@ class PointGrid:
 
     @classmethod
     def of(cls, axes: Mapping[str, Axis], scale: Scale) -> PointGrid:
-        """Every combination of the values that run at a scale, but for those that `only` leaves out."""
+        """Every combination of the values that run at a scale, except those that `only` excludes."""
         values = [scale.axes.get(name, axis.labels) for name, axis in axes.items()]
         points = (Point(dict(zip(axes, one, strict=True))) for one in product(*values))
         return cls(axes, tuple(one for one in points if scale.only is None or scale.only(one)))
@@ -116,7 +116,7 @@ class PointGrid:
         return Point({name: partial.get(name, axis.at_rest) for name, axis in self.axes.items()})
 
     def labels(self, axis: str, partial: Point) -> tuple[Label, ...]:
-        """The values of an axis that run with the rest of the point as it is."""
+        """The values of an axis that run with the other values of the point."""
         rest = partial.without(axis)
         known = self.axes[axis].labels if axis in self.axes else ()
         return tuple(label for label in known if self.complete(rest | {axis: label}) in self.points)

@@ -1,4 +1,4 @@
-"""The bench of one run: phases of training that survive a kill, readings, and stored networks."""
+"""The bench of one run: resumable training phases, readings, and stored networks."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ MetricRows = list[dict[str, Any]]
 class Bench:
     """One run in its folder.
 
-    After a kill the recipe's work starts again from the top: a finished phase of training restores its weights and
-    history at once, an unfinished one resumes from its newest checkpoint, and random numbers drawn between phases are
-    the same. `readings` are stored when the work is done; with `readings_of` each member of an ensemble has its own.
-    Only one of several processes that share a run `writes`.
+    After a kill the recipe's work starts again from the top: a finished training phase restores its weights and history
+    at once, an unfinished one resumes from its newest checkpoint, and random numbers drawn between phases are the same.
+    `readings` are stored when the work is done; with `readings_of` each seed of an ensemble has its own. Of several
+    processes that share a run, only one `writes`.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class Bench:
 
     @property
     def device(self) -> torch.device:
-        """Where this run's networks learn."""
+        """The device on which this run trains."""
         return device_of(self.hardware)
 
     @contextmanager
     def uncompiled(self) -> Iterator[None]:
-        """While open, networks are not compiled, as for trainings of few steps, which end before that pays."""
+        """While open, networks are not compiled: a training of few steps ends before compilation pays off."""
         whole, self.hardware = self.hardware, replace(self.hardware, compile=False)
         try:
             yield
@@ -71,7 +71,7 @@ class Bench:
             self.hardware = whole
 
     def readings_of(self, seed: int) -> Readings:
-        """The readings of one member of an ensemble, which counts as a run with this seed; `readings` belong to all."""
+        """The readings of one seed of an ensemble, which counts as a run; `readings` belong to all seeds."""
         return self.members.setdefault(seed, Readings())
 
     def train(
@@ -89,8 +89,8 @@ class Bench:
         """One phase of training by `winze.train.fit`; of a data set, its test part is the test set.
 
         `shared` describes the network and the data of a phase that several runs have in common, such as the first task
-        of a contrast in the second: the runs of a folder that name the same network, data, training, seed and phase
-        train it once, and all others start from the same weights.
+        where runs differ in the second only: the runs of a folder that name the same network, data, training, seed and
+        phase train it once, and all others start from the same weights.
         """
         if name in self.phases or not name.replace("-", "").replace("_", "").isalnum():
             why = "there was one before" if name in self.phases else "letters, digits, - and _ make a name"
@@ -117,7 +117,7 @@ class Bench:
 
         if shared is not None:
             told = [plain(shared, "shared"), plain(training, "training"), self.seed, name]
-            told += [self.about, self.hardware.threads]  # a start of other versions or another device is another start
+            told += [self.about, self.hardware.threads]  # other versions or another device make another checkpoint
             self.shared[name] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
             if Checkpoints(folder).newest() is None:
                 self._take_shared(self.folder.parent / SHARED / self.shared[name], folder, fitted)
@@ -137,7 +137,7 @@ class Bench:
         return path
 
     def _take_shared(self, store: Path, folder: Path, fitted: Callable[[Path], History]) -> None:
-        """Train a shared phase, or wait until another run has, and copy its last checkpoint into this run."""
+        """Train a shared phase, or wait while another run trains it, and copy its last checkpoint into this run."""
         locks = store.parent / LOCKS
         locks.mkdir(parents=True, exist_ok=True)
         with locked(locks / store.name, store) if self.writes else nullcontext():
@@ -149,10 +149,10 @@ class Bench:
                 shutil.copy2(folder / PHASE, copy / PHASE)
                 shutil.rmtree(folder)
                 copy.rename(folder)
-            wait_for_all()  # no process may look for the copy before it is there
+            wait_for_all()  # no process may read the copy before it is complete
 
     def _recognise(self, name: str, net: nn.Module | Update, training: Training) -> None:
-        """Make sure that what is stored of a phase belongs to this very network and training."""
+        """Raise unless the stored phase belongs to this network and training."""
         modules = {"": net} if isinstance(net, nn.Module) else net.modules
         state = {f"{part} {key}": one for part, module in modules.items() for key, one in module.state_dict().items()}
         shapes = {key.strip(): list(value.shape) for key, value in state.items() if isinstance(value, Tensor)}
@@ -176,13 +176,13 @@ class Bench:
             write_atomically(path, json.dumps(told).encode())
 
     def _report(self, running: Mapping[str, MetricRows]) -> None:
-        """Write the metrics of finished phases, and of the one at work as far as its newest checkpoint."""
+        """Write the metrics of finished phases, and of the current one up to its newest checkpoint."""
         rows = {name: list(history.metrics) for name, history in self.phases.items()} | dict(running)
         lines = [json.dumps({"phase": name, **row}) for name, metrics in rows.items() for row in metrics]
         write_atomically(self.folder / METRICS, "".join(line + "\n" for line in lines).encode())
 
 
 def wait_for_all() -> None:
-    """Wait until every process of a run that torchrun shares among several is here."""
+    """Wait for all processes of a run that torchrun distributes."""
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.barrier()

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from winze.hints import nearest
 
-_hints: Any = cache(get_type_hints)  # an annotation is worked out once a class
+_hints: Any = cache(get_type_hints)  # annotations are resolved once per class
 
 
 class FieldError(ValueError):
@@ -20,8 +20,8 @@ class FieldError(ValueError):
 def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
     """The same settings with some fields replaced; `training.batch` is the field of a field, or the key of a mapping.
 
-    Fields of one dataclass are replaced at once, so that those which belong together (a length of training and its
-    warm-up) may be given in any order.
+    Fields of one dataclass are replaced at once, so that dependent ones (a length of training and its warm-up) may come
+    in any order.
 
     >>> from winze.place import Place
     >>> replaced(Place(3, 16, "layer2.0"), {"index": 4})
@@ -70,7 +70,7 @@ def check_type(value: Any, hint: Any, what: str) -> None:
 
 
 def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; a whole number is a float too, a bool is no number.
+    """Whether a value is of an annotated type; an int is also a float, a bool is no number.
 
     >>> fits((1, 2), tuple[int, ...]), fits((1, "2"), tuple[int, ...]), fits(True, int), fits(1, float | None)
     (True, False, False, True)

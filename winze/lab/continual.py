@@ -1,4 +1,4 @@
-"""Continual learning: a network trained on one task after the other, with a head per task.
+"""Continual learning: a network trained on one task after another, with one head per task.
 
 tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting
 
@@ -33,18 +33,18 @@ LEARNED, KEPT, FORGETTING, MATRIX = "learnt", "kept", "forgetting", "accuracy_ma
 
 @dataclass(frozen=True)
 class Continual(Study):
-    """A study whose classes are split into tasks of so many classes each, trained on one after the other."""
+    """A study whose classes are split into tasks of `sizes` classes, trained on one after another."""
 
     tasks: tuple[int, ...] = (5, 5)
 
 
 @dataclass
 class TaskSequence:
-    """A network that is trained on one task after the other; tasks are counted from 1.
+    """A network that is trained on one task after another; tasks are counted from 1.
 
     `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `histories`: the metrics of each
-    phase. `matrix` is R[t, k], `start` the accuracies before the first task. `profiles`: what was read over depth after
-    each task, where that was asked for.
+    phase. `matrix` is R[t, k], `start` the accuracies before the first task. `profiles`: the depth profiles after each
+    task, if requested.
     """
 
     prepared: Prepared
@@ -58,7 +58,7 @@ class TaskSequence:
 
     @cached_property
     def layers(self) -> dict[str, int]:
-        """The number of the layer that each weight belongs to; those behind the hidden layers are heads."""
+        """The number of each weight's layer; layers after the hidden ones are heads."""
         return layer_of_each(self.prepared.net)
 
     @cached_property
@@ -70,9 +70,8 @@ class TaskSequence:
         return names
 
     def crossed(self, front: int, back: int, upto: int) -> dict[str, Tensor]:
-        """Layers 1 to `upto` as after task `front`, the others as after task `back`, each head as after its own task.
-
-        A head is trained with its own task only, so that after the last task each is as its own left it.
+        """Layers 1 to `upto` as after task `front`, the others as after task `back`, each head as after its own task: a
+        head is trained on its own task only.
         """
         weights, hidden = crossed(self.after[front - 1], self.after[back - 1], self.layers, upto), len(self.names)
         return {name: value if self.layers[name] <= hidden else self.after[-1][name] for name, value in weights.items()}
@@ -90,7 +89,7 @@ class TaskSequence:
 
     @property
     def forgetting(self) -> Array:
-        """What is lost of each task from right after it to the end: R[k, k] - R[T, k]."""
+        """The accuracy that each task loses between its own end and the end of the sequence: R[k, k] - R[T, k]."""
         return lost.forgetting(self.matrix)
 
     def store(self, readings: Readings) -> None:
@@ -115,12 +114,12 @@ def tasks(
     profile: Sequence[str] = (),
     first: Callable[[TaskSequence], History] | None = None,
 ) -> TaskSequence:
-    """Train a network on tasks of so many classes each, one after the other; tasks after the first in `later`.
+    """Train a network on tasks of `sizes` classes, one after another; tasks after the first with `later`.
 
     Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
     their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `profile`
-    are measures that are read over depth after each task, as the study's reading says, with CKA to the first. `first`
-    trains the first task in its own way.
+    are measures of depth profiles after each task, at the places of the study's reading, with CKA to the first task.
+    `first` trains the first task, in place of the study's training.
     """
     prepared = prepare(study, bench)
     parts = split_classes(prepared.dataset, sizes)
@@ -160,7 +159,7 @@ def tasks(
 
 
 def over_chance(accuracy: Quantity, task: int = 1) -> Quantity:
-    """An accuracy on a task, divided by that of guessing one of its classes."""
+    """An accuracy on a task, divided by the chance level of its classes."""
 
     def accuracy_over_chance(readings: Readings) -> float:
         notes = readings.conventions.get("notes", ())

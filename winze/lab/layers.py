@@ -1,4 +1,5 @@
-"""Layers as papers number them: the map from places to layer numbers, and layers of one network put into another."""
+"""Layers as papers number them: the map from places to layer numbers, and layers of one network swapped into
+another."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ def countings(net: nn.Module, places: Sequence[str]) -> dict[str, list[int]]:
     """Each place's number of convolutions and linear layers so far, without projections on shortcuts and with them.
 
     The first place of a plain network has number 1; block k of a ResNet with one convolution as its stem has 2k + 1.
-    Where no shortcut has a projection, both countings are one.
+    Where no shortcut has a projection, both numberings agree.
     """
     order = list(net.named_modules())
     aside = projections(net)
@@ -59,7 +60,7 @@ def _end(order: Sequence[tuple[str, nn.Module]], place: str) -> int:
 
 
 def weights_of(net: nn.Module) -> dict[str, Tensor]:
-    """A copy of all that a network has learnt, statistics of norms too."""
+    """A copy of all weights of a network, and of the statistics of its norms."""
     return {name: value.detach().clone() for name, value in net.state_dict().items()}
 
 
@@ -84,7 +85,5 @@ def crossed(front: NamedTensors, back: NamedTensors, layers: Mapping[str, int], 
     Statistics of norms go with their layer.
     """
     if not front.keys() == back.keys() == layers.keys():
-        raise ValueError(
-            "the two networks do not have the same weights, so their layers cannot stand in for each other"
-        )
+        raise ValueError("the two networks do not have the same weights, so their layers cannot be swapped")
     return {name: (front if layers[name] <= upto else back)[name] for name in front}

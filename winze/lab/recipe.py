@@ -29,22 +29,22 @@ from winze.report.experiment.drawing import Drawing
 if TYPE_CHECKING:
     from winze.lab.bench import Bench
 
-PACKAGE = "winze.recipes"  # by name: the lab knows recipes only when it is asked for one
+PACKAGE = "winze.recipes"  # by name: recipes are imported only when one is requested
 
 
 class RecipeError(ValueError):
-    """A recipe that contradicts itself, or a part that a recipe does not have."""
+    """A recipe that contradicts itself, or a part that does not exist."""
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A published experiment.
 
-    `study` holds the published settings, `axes` what is varied, `scales` how much of it runs. `work(study, bench)` does
-    one run and leaves what it read in `bench.readings`. `quantities` are named numbers of a run, for claims that share
-    them. `measures` are globs of the measures, and of the arrays by name, that results/ keeps. `learned` is (quantity,
-    twice chance): a run below it failed to learn; it is kept, named beside the verdicts, and not averaged. `changed`
-    settings (`winze run --set`) replace those of every point. Whatever does not fit together raises at import.
+    `study` holds the published settings, `axes` what is varied, `scales` the parts of the grid that run. `work(study,
+    bench)` does one run and adds its results to `bench.readings`. `quantities` are named numbers of a run, for claims
+    that share them. `measures` are globs of the measures, and of the arrays by name, that results/ keeps. `learned` is
+    (quantity, twice chance): a run below it failed to learn; it is kept, named beside the verdicts, and not averaged.
+    `changed` settings (`winze run --set`) replace those of every point. Contradictions raise at import.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Recipe:
         return self._grids[scale]
 
     def config(self, scale: str, point: Point) -> Any:
-        """What the work at a point is given at this scale."""
+        """The study at a point of this scale, which the work receives."""
         chosen, grid = self.scale(scale), self.grid(scale)
         if point not in grid.points:
             self._check_values(point, f"{self.name} has")
@@ -123,7 +123,7 @@ class Recipe:
     def jobs(
         self, scale: str, at: Mapping[str, Iterable[Label]] | None = None, seeds: Iterable[int] | None = None
     ) -> list[Job]:
-        """Every run of a scale, or those `at` some values of its axes; all points of one seed come before the next."""
+        """Every run of a scale, or those `at` some values of its axes; all points of one seed precede the next seed."""
         wanted = {name: tuple(labels) for name, labels in (at or {}).items()}
         for name, labels in wanted.items():
             known(name, self.axes, f"{self.name} has no axis")
@@ -152,7 +152,7 @@ class Recipe:
         return replace(self, changed={**self.changed, **settings}, scales=scales, claims=(), questions=())
 
     def verdicts(self, scale: str, runs: RunReadings) -> list[Judged]:
-        """Every claim, then every question, that a scale can judge, with what the readings say about it."""
+        """Every claim, then every question, that a scale can judge, with its verdict."""
         grid, sound = self.grid(scale), self.sound(runs)
         asked = [one for one in (*self.claims, *self.questions) if one.scales is None or scale in one.scales]
         judged = (judge(one, grid, sound, self.quantities) for one in asked)
@@ -165,7 +165,7 @@ class Recipe:
         }
 
     def failed(self, readings: Readings) -> str:
-        """Why a run counts as failed; empty where it learned, or where nothing tells."""
+        """Why a run counts as failed; empty where it learned, or where this is unknown."""
         quantity, least = self.learned
         number, name = resolved(quantity, self.quantities)
         try:
@@ -229,12 +229,12 @@ class Recipe:
 
 
 def recipes(package: str = PACKAGE) -> Mapping[str, Recipe]:
-    """Every recipe by name; modules whose name begins with an underscore are no recipes."""
+    """Every recipe by name; modules whose name starts with an underscore are not recipes."""
     return {name: _made(name, package) for name in _names(package)}
 
 
 def recipe(name: str, package: str = PACKAGE) -> Recipe:
-    """The recipe of that name, or the one in a file of one's own; only its own module is imported."""
+    """The recipe of that name, or the one in a file of the user's; only its own module is imported."""
     if name.endswith(".py"):
         return from_file(name)
     known(name, _names(package), "there is no recipe")
@@ -256,7 +256,7 @@ def _from_file(file: Path, changed: int) -> Recipe:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses look their module up
+    sys.modules[name] = module  # dataclasses look up their module
     try:
         spec.loader.exec_module(module)
     except (ValueError, OSError):  # these speak for themselves
@@ -291,7 +291,7 @@ def _recipe_in(module: ModuleType, where: str) -> Recipe:
 
 
 def known(name: str, names: Iterable[str], what: str) -> str:
-    """The name itself; where it is not known, raise with the nearest that are."""
+    """The name itself; an unknown one raises with the nearest known names."""
     there = list(names)
     if name not in there:
         hint = did_you_mean(name, there) or f"; there is {', '.join(there) or 'none'}"

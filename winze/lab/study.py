@@ -1,6 +1,6 @@
-"""A study: one network, the data it is trained on, the training, and what is read, in five parts.
+"""A study in five parts: network, data, training, reading, watching.
 
-prepare(study, bench) -> learn(prepared, bench) -> read(prepared, bench); `tasks` trains on one task after the other
+prepare(study, bench) -> learn(prepared, bench) -> read(prepared, bench); `tasks` trains on one task after another
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from winze.train import Epochs, History, Objective, Steps, Training
 from winze.train.seeds import mix
 
 Fed = tuple[Tensor, Tensor] | Batches
-MOST = 2 << 30  # bytes of preprocessed images held at once; beyond, they are made batch by batch
-AT_ONCE = 4 << 30, 16 << 30  # bytes that a scan may hold, on a CPU and on a GPU
+MOST = 2 << 30  # bytes of preprocessed images in memory; larger data are preprocessed batch by batch
+AT_ONCE = 4 << 30, 16 << 30  # bytes for the moments of a scan, on a CPU and on a GPU
 PoolName = Literal["mean", "flatten", "token"] | int
 EPOCH = Epochs(1)
 
@@ -36,8 +36,8 @@ EPOCH = Epochs(1)
 class Network:
     """A network by name, the rule at its junctions, and which junctions take it.
 
-    `options` go to whatever builds the network. `where` is a glob on the names of junctions. `every` is the number of
-    steps that each stage of a staged rule lasts. `outputs` None: one per class of the data.
+    `options` are passed to the network's constructor. `where` is a glob on the names of junctions. `every` is the
+    number of steps that each stage of a staged rule lasts. `outputs` None: one per class of the data.
     """
 
     name: str
@@ -50,12 +50,11 @@ class Network:
 
 @dataclass(frozen=True)
 class Data:
-    """A data set by name, and what is taken of it.
-
-    `size` brings all images to squares of so many pixels; with `fit="pad"` smaller ones are padded with black. `limit`
-    bounds all samples, `per_class` the training images per class. `normalise`: by the set's own mean and deviation, to
-    [-1, 1] ("half"), or to [0, 1] ("unit"). With `stream` worker processes (0: none) the network is trained from a
-    folder that does not fit in memory, as `FolderStream` reads it; `limit` then bounds only what is read afterwards.
+    """A data set by name, and the part in use. `size` resizes all images to squares of so many pixels; with `fit="pad"`
+    smaller ones are padded with black. `limit` bounds all samples, `per_class` the training images per class.
+    `normalise`: by the set's own mean and deviation, to [-1, 1] ("half"), or to [0, 1] ("unit"). With `stream` worker
+    processes (0: none) the network is trained from a folder that does not fit in memory (`FolderStream`); `limit` then
+    bounds only the samples of the scan.
     """
 
     name: str
@@ -69,10 +68,9 @@ class Data:
 
 @dataclass(frozen=True)
 class Reading:
-    """What is read of the trained network, as `winze.scan` takes it.
-
-    `ood` are out-of-distribution sets on which every place is probed; those that are not at hand are left out, and the
-    readings say so. `ood_limit` bounds their samples where `data.limit` is not to.
+    """The scan of the trained network, in the terms of `winze.scan`. `ood` are out-of-distribution sets on which every
+    place is probed; sets that are not available are left out, and a note in the readings says so. `ood_limit` bounds
+    their samples instead of `data.limit`.
     """
 
     places: Literal["blocks", "layers"] = "layers"
@@ -86,12 +84,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Watching:
-    """What is read while the network trains, on the first `samples` of the test set.
+    """Readings during training, on the first `samples` of the test set.
 
     `measures` as `winze.Watch` takes them; `probe` needs `probe_samples` of the training set. With `places="last"` the
     last block is read and stored as a number of the whole network. `names`: the name under which a measure is stored
     (such as {"numerical_rank": "rank_while_training"}); with names, only these measures are stored. `weights_every`:
-    how often `weight_change` is read; at `layers` it is stored for the weights of layers, not for norms and biases.
+    the steps between readings of `weight_change`; at `layers` it is stored for the weights of layers, not for norms and
+    biases.
     """
 
     measures: tuple[str, ...]
@@ -107,7 +106,7 @@ class Watching:
 
 @dataclass(frozen=True)
 class Study:
-    """One network, its data, its training and what is read; recipes that need more settings subclass it."""
+    """One network, its data, training and readings; recipes that need more settings subclass it."""
 
     network: Network
     data: Data
@@ -118,12 +117,12 @@ class Study:
 
 @dataclass
 class Prepared:
-    """A network that is ready to be trained, and how images go into it."""
+    """A network before training, and the preprocessing of its images."""
 
     study: Study
     net: nn.Module
     spec: dict[str, Any] | None
-    """what builds the network again; None where a file cannot say it, such as a rule from outside winze"""
+    """how to build the network again; None where a file cannot store it, such as for a rule from outside winze"""
     dataset: Dataset
     preprocess: Preprocess | None
     streams: tuple[FolderStream, FolderStream] | None = None
@@ -131,13 +130,13 @@ class Prepared:
 
     @property
     def objective(self) -> Objective:
-        """The objective that the study trains with; `view` of it is what is read."""
+        """The objective of the training; the scan reads its `view`."""
         made = self.study.training.objective
         objective: Objective = made if isinstance(made, Objective) else made.build(1)
         return objective
 
     def fed(self, images: Tensor) -> Tensor:
-        """Images as they go into the network, on its device."""
+        """Preprocessed images on the network's device."""
         there = images.to(next(self.net.parameters()).device)
         return there if self.preprocess is None else self.preprocess(there)
 
@@ -174,9 +173,9 @@ def learn(
 ) -> History:
     """Train the network on its data, or on other `data`; its weights are stored in the run's folder.
 
-    Test sets default to the data's own test part. What the study watches, and `watching` besides, is added to the run's
-    readings. `shared` describes what the data are beyond the study's own (such as the classes of a task): runs of the
-    same network, data, training and seed then train this phase once, as `Bench.train` says.
+    Test sets default to the data's own test part. The readings of the study's `watching`, and of `watching` here, are
+    added to those of the run. `shared` describes the data beyond the study's own settings (such as the classes of a
+    task): runs of the same network, data, training and seed then train this phase once (`Bench.train`).
     """
     study, net, dataset = prepared.study, prepared.net, prepared.dataset
     training = study.training if training is None else training
@@ -213,11 +212,10 @@ def read(
     tag: str = "",
     layers: bool = True,
 ) -> Scan | None:
-    """Scan the network and add what was read to the run's readings; None in a process that only works along.
-
-    `view`: what is run instead of the objective's own view of the network, such as a diffusion model at another t.
-    `reading`: what is read instead of the study's. `tag` is added to the names of measures and arrays, so that several
-    readings of one network stay apart. Without `layers`, places are not numbered as the paper's layers.
+    """Scan the network and add the result to the run's readings; None in a process that does not write. `view` replaces
+    the objective's view of the network, for example by a diffusion model at another t. `reading` replaces the study's.
+    `tag` is added to the names of measures and arrays, so that several readings of one network are distinguished.
+    Without `layers`, places are not numbered as the paper's layers.
     """
     if not bench.writes:
         return None
@@ -239,7 +237,7 @@ def read(
             "layer_count": layer_count(net) if layers else None,
             "not_run": absent,
             "notes": [f"{one.name}: {note}" for one in (prepared.dataset, *others) for note in one.notes],
-            # run.json has these; without them equal runs have equal readings
+            # stored in run.json; without them equal runs have equal readings
             **dict.fromkeys(("seconds", "device", "versions")),
         }
 
@@ -271,7 +269,7 @@ def _tagged(readings: Readings, tag: str) -> Readings:
 
 
 def learn_and_read(study: Study, bench: Bench, layers: bool = True) -> None:
-    """The work of most recipes: train one network, then read it at every place."""
+    """The work of most recipes: train one network, then scan it at every place."""
     prepared = prepare(study, bench)
     learn(prepared, bench)
     store_curve(prepared, bench)
@@ -294,7 +292,7 @@ def store_curve(prepared: Prepared, bench: Bench, measures: Sequence[str] = ("ac
 def load_data(
     study: Study, bench: Bench
 ) -> tuple[Dataset, Preprocess | None, tuple[FolderStream, FolderStream] | None]:
-    """The data in memory, how it goes in, and with `stream` the folder's batches to train and to evaluate on."""
+    """The data in memory, its preprocessing, and with `stream` the folder's batches for training and evaluation."""
     data = study.data
     dataset = load(data.name, limit=data.limit, size=data.size, download=False, fit=data.fit)
     if data.per_class is not None:
@@ -365,13 +363,13 @@ def _store_watched(readings: Readings, watch: Watch, watching: Watching, net: nn
                 continue
             spot = layers[row.place]
             named = replace(named, place=names[spot], index=spot, total=len(names))
-        if watching.places == "last" and row.index is not None:  # at places, the last step alone would count
+        if watching.places == "last" and row.index is not None:  # at places, only the last step would count
             named = replace(named, place="", index=None, total=None)
         readings.rows.append(named)
 
 
 def ood_sets(study: Study) -> tuple[list[Dataset], dict[str, str]]:
-    """The out-of-distribution sets that are at hand, and why the rest is not."""
+    """The available out-of-distribution sets, and why others are not."""
     found, absent = [], {}
     data, reading = study.data, study.reading
     limit = data.limit if reading.ood_limit is None else reading.ood_limit
@@ -379,12 +377,12 @@ def ood_sets(study: Study) -> tuple[list[Dataset], dict[str, str]]:
         try:
             found.append(load(name, limit=limit, size=data.size, download=False, fit=data.fit))
         except MissingDataError:
-            absent[name] = f"{name} was not found"  # where it was searched for are paths of this machine
+            absent[name] = f"{name} was not found"  # the searched folders are paths of this machine
     return found, absent
 
 
 def _fed(part: tuple[Tensor, Tensor], preprocess: Preprocess | None, device: torch.device) -> Fed:
-    """Samples and labels ready to go in: all at once, which Adam probes need, or batch by batch."""
+    """Preprocessed samples and labels: all at once, which Adam probes need, or batch by batch."""
     images, labels = part
     if preprocess is None:
         return images.to(device), labels

@@ -1,4 +1,4 @@
-"""CKA across two networks: how alike each place of the one is to each place of the other."""
+"""CKA between each place of one network and each place of another."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from winze.progress import tracker
 
 @dataclass(frozen=True, eq=False)
 class Between:
-    """Unbiased minibatch CKA over `n` samples: a row for each of `places`, a column for each of `other_places`.
+    """Unbiased minibatch CKA over `n` samples: one row per `places`, one column per `other_places`.
 
     NaN where a place has none; `notes` then say why.
     """
@@ -52,9 +52,9 @@ def cka_between(
 ) -> Between:
     """Compare every place of a network with every place of another by CKA on the same samples.
 
-    `data` is what a scan takes. `other_data` are the same samples in the same order as the `other` network wants them,
-    in another size or normalisation; labels that differ are an error. Places are chosen as for a scan. Both networks
-    are left as they were.
+    `data` is what a scan takes. `other_data` are the same samples in the same order as the `other` network takes them,
+    for example in another size or normalisation; labels that differ raise an error. Places are chosen as for a scan.
+    Neither network is changed.
     """
     check_pool(pool)
     net, other = unwrapped(net), unwrapped(other)
@@ -67,7 +67,7 @@ def cka_between(
     own = Feed.of(other_data, "other_data", batch, device, other) if other_data is not None else None
     with unchanged(net, other, training=False, generators=generators(data, other_data)):
         readers = _reader(net, feed, places, pool), _reader(other, feed if own is None else own, other_places, pool)
-        batches = tracker(progress)(feed, "reading both networks", len(feed))
+        batches = tracker(progress)(feed, "scanning both networks", len(feed))
         cka = cka_of(*readers, twice(batches) if own is None else _together(batches, own))
     names = [
         f"{who} ({type(reader.net).__name__}), place {spot.place.name!r}"
@@ -83,7 +83,7 @@ def cka_between(
 def cka_of(reader: Reader, other: Reader, batches: Iterable[tuple[Batch, Batch]], name: str = "data") -> CKA:
     """CKA between the places of two readers, each of which reads its own batch of every pair.
 
-    One reads after the other, batch by batch: the networks may share modules, or be one.
+    The readers alternate batch by batch, so the networks may share modules or be the same one.
     """
     count = len(reader.spots)
     cka = CKA(count, len(other.spots), name=name)
@@ -108,7 +108,7 @@ def _reader(net: nn.Module, feed: Feed, places: PlaceNames, pool: Pool) -> Reade
 
 
 def twice(batches: Iterable[Batch]) -> Iterator[tuple[Batch, Batch]]:
-    """Each batch for both networks: a loader that shuffles would give the second other samples."""
+    """Each batch for both networks: a loader that shuffles would give the second network other samples."""
     return ((batch, batch) for batch in batches)
 
 

@@ -1,4 +1,4 @@
-"""Whether the layers of a network read the directions in which their inputs are large, and how that comes about."""
+"""Alignment of a network's layers with the large directions of their inputs, now and during training."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ AT_ONCE = 64  # samples
 def layer_alignment(net: nn.Module, layers: Sequence[Layer], samples: Tensor, top: int = 15) -> list[Alignment]:
     """The alignment of each layer with its input, as `winze.measure.alignment` has it, in the network's present mode.
 
-    A convolution reads channels: each position of its kernel has rows of its weight, each position of its input is a
-    sample.
+    The features of a convolution are channels: each position of its kernel adds rows to the weight, each position of
+    its input is a sample.
     """
     inputs = _inputs(net, layers, samples)
     return [alignment_of(_reads(one, 4 * top), moments, top) for one, moments in zip(layers, inputs, strict=True)]
@@ -59,12 +59,12 @@ class AlignmentWatch:
 
     @torch.no_grad()
     def after_step(self, net: nn.Module, step: int) -> None:
-        """Read the network where it is time."""
+        """Measure the network if this step is due."""
         if step % self.every and step not in self.at:
             return
         with unchanged(net, training=False):
             logits = net(self.samples)
-            if not torch.isfinite(logits).all():  # training itself will report that it diverged
+            if not torch.isfinite(logits).all():  # training itself reports that it diverged
                 return
             if step in self.at:
                 self._align(net, step)
@@ -82,27 +82,27 @@ class AlignmentWatch:
         self.readings.arrays = {name: array.numpy() for name, array in state["arrays"].items()}
 
     def _align(self, net: nn.Module, step: int) -> None:
-        inside = slice(1, -1)  # pixels are no features, and logits have few directions
+        inside = slice(1, -1)  # pixels are not features, and logits have few directions
         aligned = layer_alignment(net, self.layers[inside], self.samples, self.top)
         for place, found in zip(self.places[inside], aligned, strict=True):
             for measure, value in (("alignment", found.diagonal), ("subspace_alignment", found.subspace)):
                 where: dict[str, Any] = {"place": place, "data": self.name, "split": "test", "step": step}
                 self.readings.add(measure, value, note=value.note, **where)
-        if step:  # fresh weights are aligned with nothing
+        if step:  # initial weights are aligned with nothing
             whole = [pad(one.matrix, (0, self.top - len(one.matrix)) * 2) for one in aligned]
             matrices = torch.stack([whole[index - 1] for index in stored_layers(len(aligned))])
             self.readings.arrays[f"alignment/{step}"] = (255 * matrices).round().to(torch.uint8).numpy()
 
 
 def stored_layers(last: int) -> list[int]:
-    """Of the layers 0 to `last` those whose matrix is stored: four, spread from the second on."""
+    """Those of layers 0 to `last` whose matrix is stored: four, spread from the second on."""
     return sorted({round(1 + (last - 1) * part / 3) for part in range(4)})
 
 
 def _reads(layer: Layer, most: int) -> Tensor:
-    """The `most` strongest directions that a layer reads, times their singular values, [direction, input].
+    """The `most` largest right singular vectors of a layer, times their singular values, [direction, input].
 
-    They are the eigenvectors of WᵀW, which a GPU finds far sooner than singular vectors.
+    They are the eigenvectors of WᵀW, which a GPU computes much faster than singular vectors.
     """
     weight = layer.weight.detach().double()
     rows = weight if weight.dim() == 2 else weight.permute(0, 2, 3, 1).flatten(0, 2)

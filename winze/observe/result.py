@@ -1,4 +1,4 @@
-"""What a scan found, and the few facts that follow from it."""
+"""The result of a scan, and the facts derived from it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Scan:
-    """A network read at every depth: tidy rows and arrays, and the facts derived from them."""
+    """The readings of a network at every depth: tidy rows and arrays, and the facts derived from them."""
 
     def __init__(self, readings: Readings) -> None:
         self.readings = readings
@@ -32,7 +32,7 @@ class Scan:
         return f"<Scan of {told.get('network')} on {told.get('data')}: {len(self.places)} places{said}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the findings, and the probes and ranks of every place."""
+        """The notebook view: the findings, and probe accuracy and rank of every place."""
         said = "".join(f"<li>{escape(line)}</li>" for line in self.summary().splitlines())
         first = [name for name in ("probe", "numerical_rank", "effective_rank") if facts.has(self.readings, name)]
         shown = [*first, *facts.joined(self.readings)]
@@ -53,7 +53,7 @@ class Scan:
 
     @property
     def places(self) -> list[Place]:
-        """Where it was read."""
+        """The places that were scanned."""
         names = self.readings.conventions["places"]
         return [Place(i, len(names), name) for i, name in enumerate(names)]
 
@@ -94,7 +94,7 @@ class Scan:
         return found
 
     def summary(self, threshold: float = 0.95) -> str:
-        """The findings in plain sentences."""
+        """The findings as sentences."""
         from winze.report.scan.summary import summary
 
         return "\n".join(summary(self.readings, threshold))
@@ -119,7 +119,7 @@ class Scan:
 
 
 def compare(scans: dict[str, Scan], path: str | Path) -> Path:
-    """Write one report of several scans side by side."""
+    """Write one report that compares several scans."""
     from winze.report.scan.scan_page import write
 
     target = Path(path)

@@ -1,4 +1,4 @@
-"""One streaming pass reads a network at every depth."""
+"""Scan a network at every depth in one streaming pass."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from winze.shape.capture.example import Example
 
 PROBES = ("ridge", "adam")
 About = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]] | None
-"""What is known of the network and its data, or a function from the names of the places to it."""
+"""Facts about the network and its data, or a function from the names of the places to them."""
 
 
 @torch.no_grad()
@@ -75,10 +75,10 @@ def scan(
     `"token"`, a grid size, or `"flatten"` (at most `max_features` random ones enter rank, CKA and ridge). `layout` is
     the order of a feature map's axes ("BCHW", "BHWC", "BCL", "BLC"), where a scan asks for it. `about` joins the stored
     conventions (`winze.readings.Conventions`), its notes after the scan's own. `memory` bounds the bytes of moments in
-    memory at once: places that do not fit are read in further passes. `embed` draws samples in the plane (`"pca"`,
-    `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A process pool as `crew`, such as
-    `winze.lab.Processes(2)` (`import winze.lab`), reads the data in shards. The network, its modes and buffers, and the
-    global RNG state are left as they were.
+    memory at once: places that do not fit are read in further passes. `embed` computes a plane embedding of samples
+    (`"pca"`, `"tsne"`, `"umap"`), `costs` measures what cutting after each place would save. A process pool as `crew`,
+    such as `winze.lab.Processes(2)` (`import winze.lab`), reads the data in shards. The network, its modes and buffers,
+    and the global RNG state are not changed.
     """
     check_pool(pool)
     if min(batch, max_features, memory) < 1:
@@ -92,8 +92,8 @@ def scan(
         raise ValueError("scan needs test data: pass test=, a pair (x, y), a Dataset or a DataLoader")
     others = {key: _both(key, given, net, batch) for key, given in (ood or {}).items()}
     if name in others:
-        raise ValueError(f"ood= has {name!r}, which is the name of the data itself: call one of them otherwise")
-    began, whose = time.perf_counter(), fingerprint(net)  # in its own mode: in another, its weights may be merged
+        raise ValueError(f"ood= has {name!r}, which is the name of the data itself: rename one of them")
+    began, whose = time.perf_counter(), fingerprint(net)  # in its own mode: another mode may merge its weights
     track = tracker(progress)
     loaders = generators(train, test, *(part for both in others.values() for part in both))
     with _placed(net, device) as where, interpreted(net), unchanged(net, training=False, generators=loaders):
@@ -161,7 +161,7 @@ def scan(
 
 
 def add_costs(net: nn.Module, scan: Scan, test: AnyData, progress: bool | None = None) -> None:
-    """Measure what cutting a network after each place of its scan would cost and save, on the first test samples."""
+    """Measure the costs and savings of a cut after each place of a scan, on the first test samples."""
     net = unwrapped(net)
     device = next((p.device for p in net.parameters()), torch.device("cpu"))
     feed = Feed.of(test, f"{scan.data} test", SAMPLES, device, net)
@@ -173,7 +173,7 @@ def add_costs(net: nn.Module, scan: Scan, test: AnyData, progress: bool | None =
 
 @dataclass
 class Scanner:
-    """Reads one data set after the other at the same places into the same readings."""
+    """Scans several data sets in turn at the same places into the same readings."""
 
     readings: Readings
     reader: Reader
@@ -193,9 +193,9 @@ class Scanner:
         embed: str | None = None,
         own: bool = True,
     ) -> None:
-        """Read at all places, group by group where their moments would not fit in memory at once.
+        """Scan all places, in groups where their moments would not fit in memory together.
 
-        `own`: read the network's own accuracy too.
+        `own`: also measure the network's own accuracy.
         """
         groups = [list(range(len(self.widths)))] if _only_pairs(wanted) else _groups(self.widths, self.memory)
         store = Store(self.readings, name, wanted, self.told)
@@ -228,7 +228,7 @@ class Scanner:
                     store.pairs(reader.spots, result, embed)
             if labels is not None and not torch.equal(labels, result.labels):
                 raise ValueError(
-                    f"{test.name}: samples came in another order in the second pass; turn shuffling off, or raise "
+                    f"{test.name}: the second pass had another order of samples; turn shuffling off, or raise "
                     "memory= so that one pass is enough"
                 )
             labels = result.labels
@@ -242,7 +242,7 @@ class Scanner:
         self.told.setdefault("chance", {})[name] = largest
 
     def _room(self, what: str, group: Sequence[int] | None = None) -> AbstractContextManager[None]:
-        """Tell of memory that runs out at some places with the widest of them."""
+        """Re-raise an out-of-memory error with the widest of some places."""
         widest = max(range(len(self.widths)) if group is None else group, key=lambda i: self.widths[i])
         place = self.reader.spots[widest].place
         return enough_memory(f"{what}, at most {self.widths[widest]} features at a place ({place.name!r})")
@@ -250,7 +250,7 @@ class Scanner:
     def _probes(
         self, reader: Reader, train: Feed, classes: int, widths: list[int], ends: bool
     ) -> tuple[Sequence[Probe], ClassMeans | None]:
-        """Probes of the group's places, and with `ends` the class means before the network's last layer."""
+        """Probes of the group's places, and with `ends` the class means of the last layer's input."""
         if self.probe == "ridge":
             kept, held, centres = in_shards(ridge_moments, reader, train, classes, widths, ends)
             return fitted(kept, held), centres
@@ -260,7 +260,7 @@ class Scanner:
 
 @contextmanager
 def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch.device]:
-    """While open, the network is on the device asked for; it comes back whatever happens."""
+    """While open, the network is on the requested device; afterwards it is moved back, even after an error."""
     home = next((p.device for p in net.parameters()), torch.device("cpu"))
     where = torch.device(device) if device is not None else home
     try:
@@ -285,22 +285,22 @@ def _checked(measures: str | Sequence[str] | None, probe: str, train: AnyData) -
 
 
 def _only_pairs(wanted: set[str]) -> bool:
-    """Whether everything follows from Gram matrices: then no moments are needed, nor the order of features."""
+    """Whether Gram matrices are enough: then neither moments nor the order of features are needed."""
     return all(one.needs == "pairs" for one in chosen(wanted))
 
 
 def _unread(spots: Spots) -> list[str]:
-    """Say which modules may hold further places, other than inside of those that are read."""
+    """Warn of modules that may hold further places, except those inside of places."""
     read = tuple(f"{spot.place.name}." for spot in spots)
     names = [name or "the network's own forward" for name in spots.unread if not name.startswith(read)]
     if not names:
         return []
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"could not be read, so blocks in there are no places: {shown} (name modules with places= to read them)"]
+    return [f"could not be read, so blocks inside are not places: {shown} (name modules with places= to read them)"]
 
 
 def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyData, AnyData]:
-    """The train and test data of an OOD set."""
+    """The train and test split of an OOD set."""
     if isinstance(given, str | os.PathLike):
         disk = stored(given, None, net, batch)
         return disk.train, disk.test

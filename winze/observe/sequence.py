@@ -1,4 +1,4 @@
-"""A sequence of tasks as it was read: accuracy matrix, forgetting, transfer, and a depth profile after each task."""
+"""The readings of a sequence of tasks: accuracy matrix, forgetting, transfer, and a depth profile after each task."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 MATRIX, START, CURVES = "accuracy_matrix", "accuracy_before", "curves"
 DRIFT = "cka_drift"
-ROUNDING = 1e-9  # equal features have no drift, which sums of floats give as 1e-16
+ROUNDING = 1e-9  # the drift of equal features is 0, not the 1e-16 of rounding
 
 
 class Sequence:
-    """What was read of a network that was trained on one task after the other; tasks are counted from 1."""
+    """The readings of a network that was trained on one task after another; tasks are counted from 1."""
 
     def __init__(self, readings: Readings) -> None:
         if MATRIX not in readings.arrays:
-            raise ReadingsError("these readings are of no sequence of tasks: they hold no accuracy matrix")
+            raise ReadingsError("these readings are not those of a sequence of tasks: they hold no accuracy matrix")
         self.readings = readings
 
     def __repr__(self) -> str:
@@ -51,7 +51,7 @@ class Sequence:
 
     @property
     def places(self) -> list[Place]:
-        """Where depth profiles were read; none where no measure was asked for."""
+        """The places of depth profiles; empty where no measure was requested."""
         names = self.readings.conventions.get("places", [])
         return [Place(i, len(names), name) for i, name in enumerate(names)]
 
@@ -77,17 +77,17 @@ class Sequence:
 
     @property
     def forgetting(self) -> Array:
-        """What is lost of each task from right after it to the end: R[k, k] - R[T, k]."""
+        """The accuracy that each task loses between its own end and the end of the sequence: R[k, k] - R[T, k]."""
         return lost.forgetting(self.matrix)
 
     @property
     def backward_transfer(self) -> float:
-        """What the tasks before the last gained by those after them: mean over k < T of R[T, k] - R[k, k]."""
+        """Backward transfer: the mean over k < T of R[T, k] - R[k, k]."""
         return lost.backward_transfer(self.matrix)
 
     @property
     def forward_transfer(self) -> float:
-        """What a task gains from those before it, before it is trained on: mean over k > 1 of R[k - 1, k] - b_k."""
+        """Forward transfer, before a task is trained on: the mean over k > 1 of R[k - 1, k] - b_k."""
         return lost.forward_transfer(self.matrix, self.start)
 
     def profile(self, measure: str, task: int = 1) -> Array:
@@ -98,12 +98,12 @@ class Sequence:
         return np.stack([self.readings.curve(measure, name, step=after) for after in range(1, count + 1)])
 
     def save(self, folder: str | os.PathLike[str]) -> None:
-        """Write all that was read to a folder."""
+        """Save the readings to a folder."""
         self.readings.save(folder)
 
     @classmethod
     def load(cls, folder: str | os.PathLike[str]) -> Sequence:
-        """Read a folder that `save` wrote."""
+        """Load a folder that `save` wrote."""
         return cls(Readings.load(folder))
 
     def report(self, file: str | os.PathLike[str]) -> Path:
@@ -123,11 +123,11 @@ def store_matrix(readings: Readings, tests: Mapping[str, int], matrix: Array, st
 
 @dataclass
 class DepthProfiles:
-    """Reads a network after each task: what a scan measures on every task, and how far features moved since task 1.
+    """Scans a network after each task: the measures of a scan on every task, and the CKA drift since task 1.
 
         cka_drift = 1 - CKA(features after task 1, features now), on the test samples of task 1
 
-    `data` are (train, test) by name, the first task first. Outputs are no places, since heads change from task to task.
+    `data` are (train, test) by name, the first task first. The output is not a place, since heads change between tasks.
     """
 
     data: Mapping[str, tuple[Any, Any]]
@@ -141,7 +141,7 @@ class DepthProfiles:
     _first: nn.Module | None = None
 
     def read(self, net: nn.Module, after: int) -> None:
-        """Add the profile of the network after so many tasks."""
+        """Add the profile of the network after `after` tasks."""
         if not self.measures:
             return
         (name, (train, test)), *others = self.data.items()

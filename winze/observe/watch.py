@@ -1,4 +1,4 @@
-"""The measures of a scan while a network trains: every so many steps or epochs, on a fixed set of batches."""
+"""The measures of a scan during training: every few steps or epochs, on a fixed set of batches."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ from winze.readings import Readings, Row
 
 
 class Watch:
-    """Reads a network as it trains; call `step()` after each step of any loop.
+    """Scans a network during training; call `step()` after each step of any loop.
 
         watch = winze.Watch(net, test, every=100, train=train)
         ...
         optimizer.step(); watch.step()
         watch.readings.curve("numerical_rank", step=500)
 
-    `test` is read once at the start and every `every` steps; or, by calling `epoch()` after each epoch, every
-    `every_epoch` epochs; or both. Left out, they are 100 steps. With `train` there are ridge probes too. `"cka"` is CKA
-    of each place to itself in the `reference` network (left out: the network as it is now, copied), `"weight_change"`
-    the RMS change of each weight tensor since it was last read, every `weights_every` steps (None: as all else).
-    Reading changes nothing: modes, buffers, the RNG and the order of data loaders are as without a Watch.
+    `test` is scanned once at the start and every `every` steps; or, by calling `epoch()` after each epoch, every
+    `every_epoch` epochs; or both. The default is 100 steps. With `train` there are ridge probes too. `"cka"` is the CKA
+    of each place with the same place of the `reference` network (by default a copy of the network as it is now),
+    `"weight_change"` the RMS change of each weight tensor since its last reading, every `weights_every` steps (None:
+    like all other measures). Modes, buffers, the RNG and the order of data loaders are as without a Watch.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class Watch:
         batch: int,
         max_features: int,
     ) -> None:
-        """Look at the data and find the places."""
+        """Read the data and find the places."""
         net, name, device = self.net, self._name, self._device()
         if train is not None:
             self._train, self._test, self._classes = pair(train, test, name, batch, device, net)
@@ -126,13 +126,14 @@ class Watch:
         )
 
     def step(self) -> None:
-        """Count one training step, and read the network where it is time."""
+        """Count one training step, and scan the network if that is due."""
         self.steps += 1
         if self.every is not None and self.steps % self.every == 0:
             self.read()
 
     def epoch(self) -> None:
-        """Count one epoch, after its last step, and read the network where it is time and that step has not been."""
+        """Count one epoch, after its last step, and scan the network if that is due and this step has not been
+        scanned."""
         self.epochs += 1
         if self.every_epoch is None or self.epochs % self.every_epoch:
             return
@@ -141,7 +142,7 @@ class Watch:
 
     @torch.no_grad()
     def read(self) -> None:
-        """Read the network now; training goes on as if it had not been read."""
+        """Scan the network now; training continues as if it had not been scanned."""
         self._follow()
         reference = self._reference.net if self._reference is not None else None
         with unchanged(self.net, reference, training=False, generators=self._generators):
@@ -168,9 +169,8 @@ class Watch:
         return now
 
     def state_dict(self) -> dict[str, Any]:
-        """What was read so far, and what the next readings depend on, as tensors, numbers, texts, lists and dicts.
-
-        A reference network that was given is not in it: give the same one again.
+        """The readings so far, and the state of the next ones, as tensors, numbers, strings, lists and dicts. A
+        `reference` that was passed in is not part of it: pass the same one again.
         """
         weights = self._weights if "weight_change" in self._wanted else {}
         reference = self._reference.net.state_dict() if self._reference is not None and self._own_reference else {}
@@ -183,7 +183,7 @@ class Watch:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to where `state_dict` was taken."""
+        """Restore the state that `state_dict` returned."""
         self.steps, self.epochs = state["steps"], state.get("epochs", 0)  # older states have steps alone
         self.readings.rows[:] = [Row(*row) for row in state["rows"]]
         here = self._weights
@@ -192,11 +192,11 @@ class Watch:
             self._reference.net.load_state_dict(state["reference"])
 
     def save(self, folder: str | Path) -> None:
-        """Store what was read so far."""
+        """Save the readings so far."""
         self.readings.save(Path(folder))
 
     def callback(self) -> Any:
-        """The same as a Lightning callback: `Trainer(callbacks=[watch.callback()])`."""
+        """This watch as a Lightning callback: `Trainer(callbacks=[watch.callback()])`."""
         watch = self
         base: Any = _lightning().Callback
 
@@ -204,11 +204,11 @@ class Watch:
             """Counts the optimizer's steps and the epochs of training."""
 
             def on_train_batch_start(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
-                """Where the optimizer stands before the batch."""
+                """Store the optimizer's step before the batch."""
                 self.before = trainer.global_step
 
             def on_train_batch_end(self, trainer: Any, *args: Any, **kwargs: Any) -> None:
-                """Count the step, which several batches share where gradients are accumulated."""
+                """Count the step, which several batches share under gradient accumulation."""
                 if trainer.global_step > self.before:
                     watch.step()
 
@@ -217,11 +217,11 @@ class Watch:
                 watch.epoch()
 
             def state_dict(self) -> dict[str, Any]:
-                """What Lightning's checkpoints keep."""
+                """The state that Lightning's checkpoints store."""
                 return watch.state_dict()
 
             def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-                """Go on from a checkpoint."""
+                """Resume from a checkpoint."""
                 watch.load_state_dict(state_dict)
 
         return WatchCallback()
@@ -230,7 +230,8 @@ class Watch:
         return next((p.device for p in self.net.parameters()), torch.device("cpu"))
 
     def _follow(self) -> None:
-        """Read where the network is: a trainer may have moved it. A reference that was given stays where it is."""
+        """Scan on the network's device, since a trainer may have moved it. A `reference` that was passed in is not
+        moved."""
         device = self._device()
         if device == self._test.device:
             return
@@ -263,7 +264,7 @@ class Watch:
 
 
 def _lightning() -> Any:
-    """Lightning's callbacks, from whichever of its two packages is in use, or else is there."""
+    """Lightning's callback class, from whichever of its two packages is imported, or else installed."""
     for package in sorted(("lightning.pytorch", "pytorch_lightning"), key=lambda name: name not in sys.modules):
         with suppress(ImportError):
             return import_module(f"{package}.callbacks")

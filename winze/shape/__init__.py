@@ -1,4 +1,4 @@
-"""Changes a network: junctions, the rules at them, and what steers the rules."""
+"""Changes a network: junctions, their rules, and the alternation of stages."""
 
 from winze.shape.alternation import Alternation
 from winze.shape.capture.definition import CaptureError

@@ -1,4 +1,4 @@
-"""The two stages of a staged rule, and the masks that last from the first to the second."""
+"""The two stages of a staged rule, and the masks that both stages share."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class Alternation:
         ...
         optimizer.step(); alternate.step()
 
-    Each stage lasts `every` steps. Masks are drawn once a pair of stages, one row of the table [junction, sample] for
-    each junction, so that a forward only reads them. `rows` is the batch size; left out, the first batch tells it. A
-    smaller batch takes the first rows, a larger one repeats them. In a distributed run each process takes its slice.
+    Each stage lasts `every` steps. Masks are drawn once per pair of stages as a table [junction, sample], so that a
+    forward only reads them. `rows` is the batch size; by default it is that of the first batch. A smaller batch takes
+    the first columns, a larger one repeats them. In a distributed run each process takes its slice.
     """
 
     def __init__(self, net: nn.Module, every: int = 1, rows: int | None = None, seed: int = 0) -> None:
@@ -55,7 +55,7 @@ class Alternation:
             self._draw(rows)
 
     def step(self) -> None:
-        """Go on to the next step; after `every` of them, to the other stage."""
+        """Count one step; after every `every` steps, switch to the other stage."""
         self._idle.clear()
         self._steps += 1
         if self._steps % self.every:
@@ -65,7 +65,7 @@ class Alternation:
             self._draw(self.rows)
 
     def keep(self, row: int, samples: int) -> Tensor:
-        """Which of `samples` keep the branch at junction `row`."""
+        """The mask of junction `row` for a batch of `samples`: True where the branch is kept."""
         if not _is_ready(self):
             _draw_first(self, samples)
         table: Tensor = self._table  # type: ignore[assignment]
@@ -75,7 +75,7 @@ class Alternation:
         return table[row].repeat(-(-samples // rows))[:samples]
 
     def kept_whole(self, row: int, samples: int) -> bool:
-        """Whether junction `row`, whose mask is one coin for the batch, keeps its branch."""
+        """Whether junction `row`, which has a per-batch mask, keeps its branch."""
         if not _is_ready(self):
             _draw_first(self, samples)
         return self._kept[row] > 0
@@ -99,7 +99,7 @@ class Alternation:
         return self
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the next steps depend on."""
+        """All state that later steps depend on."""
         return {
             "stage": self.stage,
             "steps": self._steps,
@@ -109,7 +109,7 @@ class Alternation:
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go back to where `state_dict` was taken."""
+        """Restore the state that `state_dict` returned."""
         table = state["table"]
         if table is not None and len(table) != len(self._junctions):
             raise ValueError(f"this state has masks for {len(table)} junctions, the network has {len(self._junctions)}")
@@ -134,7 +134,7 @@ class Alternation:
         return slices[rank]
 
     def _set(self, table: Tensor) -> None:
-        """Put a table in place, into the same memory where it fits, so that captured graphs see it."""
+        """Install a mask table, in the old one's memory where it fits, so that captured CUDA graphs see it."""
         order, where, self._kept = ordered(table)
         new = [sent(one, self._device) for one in (table, order, where)]
         old = (self._table, self._order, self._where)
@@ -146,7 +146,7 @@ class Alternation:
             b.copy_(a)  # type: ignore[union-attr]
 
     def _watch(self, net: nn.Module) -> None:
-        """Notice an optimiser that steps this network while nobody steps the alternation."""
+        """Warn when an optimizer steps this network and the alternation is not stepped."""
         self._idle: set[int] = set()
         self._warned = False
         own = {id(p) for p in net.parameters()}
@@ -154,7 +154,7 @@ class Alternation:
 
         def stepped(optimizer: torch.optim.Optimizer, args: Any, kwargs: Any) -> None:
             alternation = me()
-            if alternation is None or owner() is None:  # without the network its ids may belong to another
+            if alternation is None or owner() is None:  # once the network is gone, its ids may be reused
                 return
             steers = alternation._junctions[0].moment.alternation is alternation
             if not steers or not any(id(p) in own for group in optimizer.param_groups for p in group["params"]):
@@ -178,7 +178,7 @@ def _is_ready(alternation: Alternation) -> bool:
 
 
 def _draw_first(alternation: Alternation, samples: int) -> bool:
-    """Draw the first masks, for a batch of `samples`, where the batch size was not known before."""
+    """Draw the first masks once the first batch gives the batch size."""
     alternation._draw(samples)
     return True
 

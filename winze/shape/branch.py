@@ -1,4 +1,4 @@
-"""Shortcut and branch as a rule gets them: calls, not results."""
+"""Shortcut and branch as a rule receives them: calls, not results."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Shortcut = Callable[[], Tensor]
 
 
 class ShapeError(ValueError):
-    """Shortcut and branch that cannot be added up."""
+    """Shapes of shortcut and branch cannot be added."""
 
 
 @dataclass(frozen=True)
 class StreamRows:
-    """Some samples of a branch's stream, taken out."""
+    """Some samples of a branch's stream, gathered."""
 
     rows: Rows
     stream: Tensor
@@ -36,7 +36,7 @@ class StreamRows:
 class Branch:
     """`branch()` is f(x); `branch(rows=index)` on some samples only; `branch(frozen=True)` with detached parameters.
 
-    `frozen` may be a mask without axes, which stays on its device. Within one join only the first call moves BatchNorm
+    `frozen` may be a scalar mask, which stays on its device. Within one join only the first call moves BatchNorm
     statistics. `scales` says for each input how many rows belong to one sample: 1 for a batch-first tensor, k where
     windows are folded into the first axis, 0 where the rows are no samples at all. The stream is the first input.
     """
@@ -84,7 +84,7 @@ class Branch:
         return result[0]
 
     def onto(self, shortcut: Tensor, value: Tensor, factor: Tensor | None = None) -> Tensor:
-        """`shortcut + factor value`, in the network's own order of operands, which decides how it lies in memory."""
+        """`shortcut + factor value`, in the network's own order of operands, which determines the memory format."""
         _check_shapes(shortcut.shape, value.shape)
         if factor is None:
             return value + shortcut if self._first else shortcut + value
@@ -94,7 +94,7 @@ class Branch:
 
     @property
     def samples(self) -> int:
-        """How many samples flow through; an error where the first axis of the stream does not hold them."""
+        """The number of samples; raises where the first axis of the stream does not hold samples."""
         scale = self._scales[0]
         if scale == 0:
             raise ValueError(
@@ -105,17 +105,17 @@ class Branch:
 
     @property
     def _rows(self) -> int:
-        """How many masks are drawn where the whole batch shares one."""
+        """The number of rows of a per-batch mask."""
         return int(self._inputs[0].shape[self.axis]) // max(1, self._scales[0])
 
     @property
     def on_gpu(self) -> bool:
-        """Whether the stream lies on a device that runs beside Python."""
+        """Whether the stream is on a device that runs asynchronously."""
         return bool(self._inputs[0].is_cuda)
 
     @property
     def row_size(self) -> int:
-        """How many numbers of the stream belong to one sample."""
+        """The number of elements of the stream per sample."""
         return int(self._inputs[0].numel()) // max(1, self.samples)
 
     @property
@@ -130,12 +130,12 @@ class Branch:
 
     @property
     def coin(self) -> Tensor:
-        """With one mask for the whole batch: the same as a tensor without axes."""
+        """For a per-batch mask: the mask as a scalar tensor."""
         return self._moment.keep(self._rows)[0]
 
     @property
     def kept_whole(self) -> bool:
-        """With one mask for the whole batch: whether this branch is kept."""
+        """For a per-batch mask: whether this branch is kept."""
         return self._moment.kept_whole(self._rows)
 
     @property
@@ -145,7 +145,7 @@ class Branch:
 
     @property
     def separable(self) -> bool:
-        """Whether each sample's result depends on that sample alone, so that rows may be run apart."""
+        """Whether each sample's result depends on that sample alone, so that some can run without the others."""
         apart = self._apart and self._scales[0] > 0 and self.axis == 0
         return apart and not any(norm.training or norm.running_mean is None for norm in self._norms())
 
@@ -155,12 +155,12 @@ class Branch:
         return any(norm.training and norm.track_running_stats for norm in self._norms())
 
     def parameters(self) -> list[nn.Parameter]:
-        """What the branch learns."""
+        """The trainable parameters of the branch."""
         found = [owner._parameters[name] for owner, name in self._slots()]
         return [parameter for parameter in dict.fromkeys(found) if parameter is not None]
 
     def _slots(self) -> list[tuple[nn.Module, str]]:
-        """Where the parameters hang: modules and names."""
+        """Each parameter as its module and its name there."""
         modules, loose = self._owned()
         inside = [m for module in modules for m in module.modules()]
         return [
@@ -169,7 +169,7 @@ class Branch:
         ]
 
     def _norms(self) -> list[_NormBase]:
-        """BatchNorm and its like; walked by hand, for every step asks, and `modules()` names all that it finds."""
+        """BatchNorm and similar layers; every step calls this, and `modules()`, which builds names, is slower."""
         found, left = [], list(self._owned()[0])
         while left:
             module = left.pop()
@@ -193,13 +193,13 @@ class Branch:
         return rows.to(like.dtype).view(*(1,) * self.axis, -1, *(1,) * (like.ndim - 1 - self.axis))
 
     def part(self, stream: Tensor, *rows: Rows) -> tuple[Tensor, list[StreamRows]]:
-        """Sets of samples to run, and the stream to add what they give to; `stream` is what the shortcut gave."""
+        """Sets of samples to run, and the stream to add their results to; `stream` is the shortcut's result."""
         own = self._inputs[0]
         stream, *taken = fork(own, *rows) if stream is own else (stream, *(take(own, one) for one in rows))
         return stream, [StreamRows(one, x) for one, x in zip(rows, taken, strict=True)]
 
     def onto_rows(self, stream: Tensor, *parts: tuple[Tensor, StreamRows], factor: float = 1.0) -> Tensor:
-        """`stream + factor f(x)` at the samples of each part, from the values that the branch gave for them."""
+        """`stream + factor f(x)` at the samples of each part, from the branch's values for them."""
         for value, _ in parts:
             _check_shapes(stream.shape[1:], value.shape[1:])
         return add(stream, *((value, part.rows) for value, part in parts), factor=factor)
@@ -209,7 +209,7 @@ class Branch:
         if isinstance(rows, StreamRows):
             return [rows.stream, *(take(x, rows.rows) if scale else x for x, scale in pairs[1:])]
         if rows.numel() == 0:
-            raise ValueError("a branch is never run on no rows at all: leave the call out")
+            raise ValueError("a branch cannot run on zero rows: leave the call out")
         return [x.index_select(0, self._row_index(rows, scale)) if scale else x for x, scale in pairs]
 
     @staticmethod
@@ -220,7 +220,7 @@ class Branch:
 
 
 class Computed(Branch):
-    """A branch that has run already, in the network's own forward: its value is at hand, and it cannot run again."""
+    """A branch that has already run in the network's own forward: its value is known, and it cannot run again."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Computed(Branch):
     def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         if rows is not None or frozen is not False:
             raise RuntimeError(
-                "a rule that runs its branch on some rows or with frozen weights has to say so: "
+                "a rule that runs its branch on some rows or with frozen weights must declare it: "
                 'write needs = "program" in its class'
             )
         return self.value if torch.is_grad_enabled() else self.value.detach()
@@ -272,7 +272,7 @@ def _check_shapes(shortcut: torch.Size, value: torch.Size) -> None:
 
 @contextmanager
 def _frozen(slots: list[tuple[nn.Module, str]], frozen: bool | Tensor) -> Iterator[None]:
-    """Hang tensors that do not learn in the place of parameters; changing `requires_grad` would stop torch.compile."""
+    """Replace parameters by detached tensors; changing `requires_grad` would break torch.compile."""
     learning = [(owner, name, owner._parameters[name]) for owner, name in slots]
     for owner, name, parameter in learning:
         assert parameter is not None
@@ -287,7 +287,7 @@ def _frozen(slots: list[tuple[nn.Module, str]], frozen: bool | Tensor) -> Iterat
 
 @contextmanager
 def _statistics_at_rest(norms: list[_NormBase], others: list[nn.Module]) -> Iterator[None]:
-    """While open, no statistics move: norms keep none, and other modules write into copies of their buffers."""
+    """While open, no statistics are updated: norms track none, and other modules write into copies of their buffers."""
     moving = [norm for norm in norms if norm.track_running_stats]
     before = [(module, dict(module._buffers)) for module in others]
     for norm in moving:

@@ -1,4 +1,4 @@
-"""Find the junctions of any network: the native ones, and the residual sums in forwards that somebody else wrote."""
+"""Find the junctions of any network: native ones, and residual sums in the forwards of other libraries."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from winze.shape.junction import Junction, describe
 
 
 class Junctions(list[Junction]):
-    """Junctions in depth order; printed, a table. `unread` names residual sums that no rule can stand at, and why."""
+    """Junctions in depth order; printed, a table. `unread`: residual sums that cannot take a rule, with reasons."""
 
     def __init__(self, found: Iterable[Junction], unread: dict[str, str] | None = None) -> None:
         super().__init__(found)
@@ -38,10 +38,10 @@ class Junctions(list[Junction]):
 
 @dataclass
 class Discovery:
-    """All junctions of a network in execution order, and what one run in each mode showed.
+    """All junctions of a network in execution order, found by one run in each mode.
 
-    `sites` has the sum of each junction, in eval mode where it runs there; `also` the one that stands at another place
-    in train mode; `trained` those that ran in train mode.
+    `sites` has the sum of each junction, in eval mode where it runs there; `also` the sum that is at another line in
+    train mode; `trained` those that ran in train mode.
     """
 
     net: nn.Module
@@ -58,8 +58,8 @@ class Discovery:
 def junctions(net: nn.Module, example: Any = None) -> Junctions:
     """The junctions of a network in depth order; an empty list where there is none.
 
-    `example` is a batch the network takes (a tensor, a tuple of arguments, a dict of keyword arguments); left out, it
-    is worked out from the network's configuration or first layer. The network is run on it, and left as it was.
+    `example` is a batch the network takes (a tensor, a tuple of arguments, a dict of keyword arguments); by default it
+    is derived from the network's configuration or first layer. The network is run on it and not changed.
     """
     natives = [m for m in net.modules() if isinstance(m, Junction)]
     try:
@@ -72,7 +72,7 @@ def junctions(net: nn.Module, example: Any = None) -> Junctions:
 
 
 def wired(net: nn.Module) -> list[Junction]:
-    """The junctions that carry a rule of ours, in the order of their places, without running anything."""
+    """The junctions that have a rule of winze, in the order of their places; nothing is run."""
     found = [m for m in net.modules() if isinstance(m, Junction)]
     for module in net.modules():
         live = live_of(module)
@@ -123,9 +123,9 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     for one in (*evaluating.hidden, *(training.hidden if training else ())):
         unread.setdefault(names.get(one.holder, ""), f"{_where(one)}: it is part of a {one.operation.name}")
     for module in evaluating.scripted:
-        unread.setdefault(names[module], f"{type(module).__name__}: TorchScript does not show its sums")
+        unread.setdefault(names[module], f"{type(module).__name__}: sums inside TorchScript cannot be read")
     for module in evaluating.elsewhere:
-        unread.setdefault(names[module], f"{type(module).__name__}: it runs in a thread that shows no sums")
+        unread.setdefault(names[module], f"{type(module).__name__}: it runs in a thread in which sums cannot be read")
     for module, name in names.items():
         at = adding_hook(module, is_own)
         if at:
@@ -140,9 +140,9 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
 
 
 def _searched(net: nn.Module, given: Any) -> tuple[Example, Search, Search | None]:
-    """The example that the network takes, and its sums in both modes; None for train mode where that fails.
+    """The example that the network accepts, and its sums in both modes; None for train mode where that fails.
 
-    Left out, a small example is tried first, and taken only where the network runs on it in both modes.
+    Without `example`, a small one is tried first and used only where the network runs on it in both modes.
     """
     tiny = small(net) if given is None else None
     if tiny is not None:
@@ -159,7 +159,7 @@ def _searched(net: nn.Module, given: Any) -> tuple[Example, Search, Search | Non
 
 
 def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Found]]:
-    """The sums of both modes, each once; one that only training has comes after the one before it there."""
+    """The sums of both modes, each once; a sum of train mode alone follows the one that precedes it there."""
     ticks: dict[Identity, float] = {}
     merged: list[tuple[float, Found]] = []
     for one in evaluating.sums:
@@ -184,7 +184,7 @@ def _merged(evaluating: Search, training: Search | None) -> list[tuple[float, Fo
 
 
 def _twins(evaluating: Search, training: Search | None) -> dict[Found, Found]:
-    """Sums of eval mode with those that train mode has in their stead: `x + drop(f(x)) if training else x + f(x)`."""
+    """Sums of eval mode with their equivalents in train mode: `x + drop(f(x)) if training else x + f(x)`."""
     sums = {
         mode: [one for one in found.sums if not one.reason]
         for mode, found in enumerate((evaluating, training))

@@ -1,4 +1,4 @@
-"""The spot where a shortcut meets its branch."""
+"""A junction: the point at which a shortcut meets its branch."""
 
 from __future__ import annotations
 
@@ -17,9 +17,8 @@ if TYPE_CHECKING:
 
 
 class Moment:
-    """The `Alternation` that steers a junction, and the junction's row in its table; nothing until one is made.
-
-    A copy of a network is not steered by the original's alternation, so copying and pickling cut the thread.
+    """The `Alternation` that steers a junction, and the junction's row in its table; empty until an Alternation is
+    made. A copied or unpickled network is not steered by the original's alternation.
     """
 
     def __init__(self) -> None:
@@ -37,7 +36,7 @@ class Moment:
         return self.alternation.keep(self.row, samples)
 
     def kept_whole(self, samples: int) -> bool:
-        """The one coin of this junction, where the whole batch shares it."""
+        """The per-batch mask of this junction."""
         assert self.alternation is not None
         return self.alternation.kept_whole(self.row, samples)
 
@@ -54,12 +53,13 @@ class Moment:
 
 
 class Junction(nn.Module):
-    """`y = rule(x, f)` as a module: build a residual network from these, and every rule fits without capture.
+    """`y = rule(x, f)` as a module: in a network built from these, every rule works without reading the source.
 
         block = winze.Junction(nn.Sequential(nn.Linear(8, 8), nn.GELU()))
 
-    `branch` is f; `shortcut` is the module on the other way (None: the identity). Further arguments of a call go to
-    the branch. `place` counts it among all junctions of its network, `seat` among those that share its rule.
+    `branch` is f; `shortcut` is the module on the shortcut (None: the identity). Further arguments of a call go to
+    the branch. `place` is its index among all junctions of its network, `seat` its index among those that share its
+    rule.
     """
 
     def __init__(self, branch: nn.Module, shortcut: nn.Module | None = None, rule: Rule | None = None) -> None:
@@ -78,7 +78,7 @@ class Junction(nn.Module):
 
     @property
     def holds(self) -> str:
-        """What the branch is made of, in a few words."""
+        """A short description of the branch."""
         return describe([self.branch])
 
     def forward(self, x: Tensor, *args: Any, **kwargs: Any) -> Tensor:
@@ -94,7 +94,7 @@ class Junction(nn.Module):
         return self.join(shortcut, branch)
 
     def join(self, shortcut: Shortcut, branch: Branch) -> Tensor:
-        """The sum by this junction's rule, with shapes that do not fit told in words."""
+        """The sum by this junction's rule; a mismatch of shapes raises an error that names them."""
         try:
             return self.rule.join(self.seat, shortcut, branch)
         except ShapeError as error:
@@ -105,7 +105,7 @@ class Junction(nn.Module):
 
 
 def describe(modules: list[nn.Module]) -> str:
-    """`3 Conv2d, 3 BatchNorm2d, 2 ReLU`: the leaves of some modules, counted by class."""
+    """`3 Conv2d, 3 BatchNorm2d, 2 ReLU`: the leaf modules, counted by class."""
     counts: dict[str, int] = {}
     for module in modules:
         for leaf in module.modules():

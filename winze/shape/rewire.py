@@ -46,7 +46,7 @@ def rewire(
 
     `where` picks junctions by a glob on their names or a predicate on their places. One rule counts depth over the
     junctions picked; a callable `Place -> rule` over all. Parameters keep their `state_dict` keys. The network's own
-    forward goes on running, with its sums handed to the rule. On an error nothing has changed.
+    forward keeps running, with its sums replaced by the rule. On an error nothing has changed.
     """
     if not (isinstance(rule, Rule) or callable(rule)) or isinstance(rule, type):
         raise TypeError(f"rewire takes a rule such as Scaled(0.5), or a callable Place -> rule, got {rule!r}")
@@ -82,7 +82,7 @@ def rewire(
 
 
 def _install(found: Discovery, chosen: Assigned) -> None:
-    """Hand the chosen sums to their junctions: live, and by programs where a rule needs one."""
+    """Connect the chosen sums to their junctions: live, or by a program where a rule needs one."""
     _wire(found, chosen)
     masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
     _check_reached(found, chosen, find_samples(found.net, found.example, masked) if masked else set())
@@ -95,9 +95,9 @@ def _install(found: Discovery, chosen: Assigned) -> None:
 
 
 def _check_reached(found: Discovery, chosen: Assigned, reached: set[str]) -> None:
-    """Raise where a sum goes on without its rule, for the network does not look its function up on the module.
+    """Raise where a sum runs without its rule because the network does not look its function up on the module.
 
-    `reached` are names of junctions whose rules are known to have been asked.
+    `reached` are names of junctions whose rules are known to be called.
     """
     ran = {site.identity for site in found.evaluating.sums if not site.reason}
     ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
@@ -117,13 +117,13 @@ def _masks_samples(rule: Rule) -> bool:
 
 
 def _wire(found: Discovery, chosen: Assigned) -> None:
-    """Give every module with a chosen sum functions in which its sums are joins; none where all rules are plain."""
+    """Give every module with a chosen sum functions that call `join` there; none where all rules are `Standard`."""
     owners: dict[nn.Module, dict[Any, list[tuple[Junction, Found]]]] = {}
     written = [*found.sites.items(), *found.also.items()]
     touched = {_owner(site) for junction, site in written if junction in chosen}
     for holder in {site.holder for junction, site in written if junction in chosen} - touched:
         old = live_of(holder)
-        if old is not None and not old.junctions:  # there for a program alone
+        if old is not None and not old.junctions:  # present only for a program
             old.remove()
     for junction, site in written:
         if _owner(site) in touched:
@@ -147,7 +147,7 @@ def _wire(found: Discovery, chosen: Assigned) -> None:
 
 
 def _seen(found: Discovery, code: CodeType) -> frozenset[Position]:
-    """Where a function made sums in either mode."""
+    """The positions at which a function made sums, in either mode."""
     inside = set(codes_in(code))
     ran = (*found.evaluating.seen, *(found.training.seen if found.training else ()))
     return frozenset(position for one, position in ran if one in inside)
@@ -159,7 +159,7 @@ def _owner(site: Found) -> nn.Module:
 
 
 def _programs(found: Discovery, chosen: Assigned) -> list[Program]:
-    """Programs for the modules with a rule that needs one and can have one."""
+    """Programs for the modules whose rule needs one, where one is possible."""
     holders: dict[nn.Module, list[ForeignJunction]] = {}
     for junction, site in found.sites.items():
         assert isinstance(junction, ForeignJunction)
@@ -207,12 +207,12 @@ def _inside(holder: nn.Module, sites: list[Found]) -> tuple[nn.Module, ...]:
 
 def _needs_program(junction: Junction) -> bool:
     if isinstance(junction.rule, NoShortcut) and junction.kind == "identity":
-        return False  # nothing would be left out
+        return False  # the rule would skip nothing
     return junction.rule.needs == "program"
 
 
 def _fall_back(own: list[ForeignJunction], error: CaptureError) -> None:
-    """Run live, if every rule here can; a projection then runs for nothing, which is said."""
+    """Run live if every rule here can; a projection whose result is unused is reported by a warning."""
     needing = [j for j in own if _needs_program(j)]
     if not all(j.rule.optional for j in needing):
         rule = next(j.rule for j in needing if not j.rule.optional)
@@ -229,7 +229,7 @@ def _fall_back(own: list[ForeignJunction], error: CaptureError) -> None:
 
 
 def _fast_paths(net: nn.Module, owner: nn.Module, plain: bool) -> None:
-    """Torch's transformer layers skip their own sums in eval mode where they find a fused kernel: keep them from it."""
+    """Disable the fused kernels of torch's transformer layers, which skip the layers' own sums in eval mode."""
     if not isinstance(owner, nn.TransformerEncoderLayer):
         return
     hook = vars(owner).pop("_winze_slow", None)
@@ -251,7 +251,7 @@ def _nothing(module: nn.Module, args: Any) -> None:
 
 
 def _forget_compiled(net: nn.Module) -> None:
-    """What was compiled of a network before it was rewired is compiled anew."""
+    """Discard what was compiled of the network before it was rewired."""
     dynamo = sys.modules.get("torch._dynamo")
     if dynamo is not None and any(
         type(m).__name__ == "OptimizedModule" or getattr(m, "_compiled_call_impl", None) is not None
@@ -310,7 +310,7 @@ def _gate(found: Discovery, junction: Junction, rule: Rule) -> nn.Module | None:
     branch = _branch_of(found, junction)
     shape = found.shapes[junction]
     axis = _channel_axis(branch, shape)
-    if axis is None:  # a branch without layers, such as a pool: as at the junctions around it
+    if axis is None:  # a branch without layers, such as a pool: use the axis of the junctions around it
         alike = [j for j in found.junctions if len(found.shapes[j]) == len(shape)]
         axes = [_channel_axis(_branch_of(found, j), found.shapes[j]) for j in alike]
         axis = next((a for a in axes if a is not None), None)
@@ -353,7 +353,7 @@ def _hang(junction: Junction, gate: nn.Module | None) -> None:
 
 
 def _check_read(net: nn.Module, found: Discovery, where: Where | None) -> None:
-    """Raise where there is nothing to rewire, or where a sum that `where` picks cannot be handed to a rule."""
+    """Raise where there is nothing to rewire, or where a sum that `where` picks cannot take a rule."""
     total = len(found.junctions) + len(found.junctions.unread)
     unread = {
         name: why

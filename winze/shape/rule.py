@@ -1,4 +1,4 @@
-"""What a rule is: the sum `y = rule(x, f)` at the spot where a shortcut meets its branch."""
+"""A rule: the sum `y = rule(x, f)` at a junction."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ Pointwise = type[nn.Linear] | type[nn.Conv1d] | type[nn.Conv2d] | type[nn.Conv3d
 
 @dataclass(frozen=True)
 class Rule:
-    """How a junction adds its shortcut and its branch. Frozen and without state: what lasts lives in `Alternation`."""
+    """How a junction adds its shortcut and its branch. A rule has no state: that belongs to `Alternation`."""
 
     needs: ClassVar[str] = "values"
     """`values`: it calls `shortcut()` and `branch()` plainly, and runs in the network's live forward. `program`: it
     leaves one of them out, or runs the branch on some rows or with frozen weights."""
     optional: ClassVar[bool] = False
-    """It can do with values where no program can be had."""
+    """It falls back to values where no program is possible."""
     staged: ClassVar[bool] = False
-    """It needs an `Alternation` to be trained."""
+    """Training it needs an `Alternation`."""
     drops: ClassVar[bool] = False
-    """It leaves branches out at random, so the network's own DropPath must be off."""
+    """It drops branches at random, so the network's own DropPath must be off."""
     fresh: ClassVar[bool] = True
-    """What it returns is a tensor of its own, which the network may change in place."""
+    """Its result is a new tensor, which the network may change in place."""
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
-        """The sum. Shortcut and branch are calls: what a rule does not call is never computed."""
+        """The sum. Shortcut and branch are calls: what the rule does not call is never computed."""
         raise NotImplementedError
 
     def gate(self, channels: int, pointwise: Pointwise) -> nn.Module | None:
@@ -39,7 +39,7 @@ class Rule:
 
 
 def weighted(weight: float, value: Tensor) -> Tensor:
-    """`weight * value`; a weight of exactly 1 leaves the very tensor."""
+    """`weight * value`; a weight of exactly 1 returns `value` itself."""
     return value if weight == 1 else weight * value
 
 

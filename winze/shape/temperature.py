@@ -42,7 +42,7 @@ class Temperature(nn.Module):
             raise ValueError(f'Temperature("norm") takes logits of shape [sample, class], got {tuple(logits.shape)}')
         precise = torch.promote_types(logits.dtype, torch.float32)  # in half precision the norm may overflow
         norm = torch.linalg.vector_norm(logits, dtype=precise) / math.sqrt(len(logits))
-        return logits / torch.where(norm > 0, norm, 1)  # logits that are all 0, as from a new head, stay so
+        return logits / torch.where(norm > 0, norm, 1)  # logits that are all 0, as from a new head, stay 0
 
     def step(self) -> None:
         """Count one training step; a schedule sets the next temperature."""

@@ -301,7 +301,7 @@ def test_a_file_of_other_shapes_is_not_read_into_memory(tmp_path, monkeypatch):
 
 
 def test_a_program_for_an_unknown_suffix_is_not_begun(tmp_path):
-    with pytest.raises(ValueError, match=r"the suffix says what to write: .*not '\.pth'"):
+    with pytest.raises(ValueError, match=r"the suffix must be .*not '\.pth'"):
         winze.save(Plain(), tmp_path / "net.pth")
 
 

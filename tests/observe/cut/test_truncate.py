@@ -578,7 +578,7 @@ def test_a_network_rewired_after_its_scan_is_refused(cnn):
 
 def test_readings_that_are_no_scan_are_said_to_lack_what_a_cut_needs(cnn):
     net, _, _ = cnn
-    with pytest.raises(ValueError, match="these are no readings of a scan: they do not say data, places"):
+    with pytest.raises(ValueError, match="these are not the readings of a scan: they lack data, places"):
         winze.truncate(net, winze.Scan(Readings()), at=0)
 
 

@@ -1,1 +1,1 @@
-"""Claims of papers, questions of our own, and what the readings say about them."""
+"""Claims of papers, questions of our own, and their verdicts."""

@@ -1,4 +1,4 @@
-"""A claim is one statement of a paper with its source and a check; a question is one of our own.
+"""A claim is a statement of a paper with its source and a check; a question is one of our own.
 
 Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_rank"), over="alpha"), each="blocks")
 """
@@ -18,25 +18,23 @@ from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.point import brief
 from winze.readings.wording import number
 
-ROUNDING = 1e-12  # equal values have no slope, which sums of floats give as 1e-17
-HALF_LAYER = 0.5  # layers are counted in whole numbers: three equal ones do not make an interval of length 0
+ROUNDING = 1e-12  # the slope of equal values is 0, not the 1e-17 of rounding
+HALF_LAYER = 0.5  # layers are integers: three equal ones do not make an interval of length 0
 Grid = PointGrid
 Quantity = Callable[[Readings], float]
 Quantities = Mapping[str, Quantity]
 RunReadings = Mapping[Point, Mapping[int, Readings]]
-"""What was read, by point and seed."""
+"""Readings by point and seed."""
 PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
 
 
 @runtime_checkable
 class Check(Protocol):
-    """What a claim rests on.
-
-    `axes` are those that the check itself compares along, `quantity` is the number that it reads off each run (None
-    where it has its own way of reading), `claimed` the number that is claimed; of one per cell, cells without one are
-    not judged. `points` are the runs that one cell needs, none where the cell would be compared with itself; `judge`
-    gives the verdict on one cell, whose values on the axes of `each` are `key`.
+    """The test behind a claim. `axes` are those along which it compares, `quantity` is the number that it takes from
+    each run (None where it takes several), `claimed` the claimed number; where that is given per cell, cells without
+    one are not judged. `points` are the runs that one cell needs, none where the cell would be compared with itself;
+    `judge` returns the verdict on one cell, whose values on the axes of `each` are `key`.
     """
 
     @property
@@ -53,10 +51,10 @@ class Check(Protocol):
 class Statement:
     """A check quantified over cells.
 
-    `each`: the axes of whose values every one is a cell of its own; `only`: the cells that are judged, by their values
-    on these axes (None: all). `at`: values that all cells share; any other axis is at its default. `paper`: the
-    published number, one or one per cell. `scales`: where it is judged (None: at every scale that runs its points).
-    `post_hoc`: why it was written or sharpened after its readings were seen.
+    `each`: axes of which each value is a cell; `only`: the cells that are judged, by their values on these axes (None:
+    all). `at`: values that all cells share; any other axis is at its default. `paper`: the published number, one or one
+    per cell. `scales`: the scales at which it is judged (None: every scale that runs its points). `post_hoc`: the
+    reason, if it was written or sharpened after its readings were seen.
     """
 
     text: str
@@ -71,11 +69,11 @@ class Statement:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The axes whose values make the cells."""
+        """The axes whose values define the cells."""
         return (self.each,) if isinstance(self.each, str) else self.each
 
     def cells(self, grid: Grid) -> list[Point]:
-        """The cells that a grid of points can judge: all that the check needs of them is run there."""
+        """The cells that a grid of points can judge: those of which it runs all points that the check needs."""
         seen = dict.fromkeys(
             Point({axis: point[axis] for axis in self.axes}) | self.at
             for point in grid.points
@@ -137,7 +135,7 @@ class Judged:
 
     @property
     def names(self) -> list[str]:
-        """What tells the cells apart: values that are texts, numbers with their axis; empty for an only cell."""
+        """The labels of the cells: strings alone, numbers with their axis; empty for a single cell."""
         return _own_names([cell.without(*self.statement.at) for cell, _ in self.cells])
 
     @property
@@ -148,7 +146,7 @@ class Judged:
 
 
 def judge(statement: Statement, grid: Grid, runs: RunReadings, quantities: Quantities | None = None) -> Judged:
-    """Judge a statement by what was read; a cell whose points have no readings reads `not run`."""
+    """Judge a statement by readings; a cell whose points have none is `not run`."""
     cells = []
     for cell in statement.cells(grid):
         points = statement.check.points(cell, grid)
@@ -168,9 +166,9 @@ class Contrast:
 
     `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
     so that the sum is the least-squares slope over `scale(value)` of the numbers, or over their order. The mean over
-    the seeds that all points share has Student's 95 % interval. A `certain` statement has no chance in it: one seed is
-    enough, and the worst seed decides. A quantity that counts layers (`Number.spread`) has an interval over samples
-    too; the interval of the contrast covers both.
+    the seeds that all points share has Student's 95 % interval. A `certain` statement does not depend on chance: one
+    seed is enough, and the worst seed decides. A quantity that counts layers (`Number.spread`) has an interval over
+    samples too; the interval of the contrast covers both.
     """
 
     quantity: str | Quantity
@@ -232,7 +230,7 @@ class Contrast:
         return Verdict(word, "; ".join(parts), *numbers, values)
 
     def _interval(self, table: Array, weights: Array, region: Region) -> Interval:
-        """The contrast over seeds, of values [point, seed]; the worst seed alone where there is no chance."""
+        """The contrast over seeds, of values [point, seed]; of the worst seed alone for a `certain` statement."""
         compared = np.log(table) if self.ratio else table
         per_seed = weights @ compared
         per_seed[np.abs(per_seed) < ROUNDING * (np.abs(weights) @ np.abs(compared))] = 0.0
@@ -249,7 +247,7 @@ class Contrast:
         if not self.over:
             return [(grid.complete(cell | values), weight) for values, weight in self.terms]
         labels = grid.labels(self.over, cell)
-        if self.scale is not None:  # on which texts have no place
+        if self.scale is not None:  # on which strings have no position
             labels = tuple(label for label in labels if not isinstance(label, str | bool))
         if len(labels) < 2:
             return []
@@ -274,7 +272,7 @@ class Contrast:
 
 @dataclass(frozen=True)
 class Several:
-    """Checks by name, each a cell of its own, such as one per task; `what` says what they are named by.
+    """Checks by name, each a cell, such as one per task; `what` names their axis.
 
     The published numbers of a claim (`paper`) may be by name too.
     """
@@ -329,7 +327,7 @@ def _difference(quantity: str | Quantity, at: CellValues, other: Mapping[str, An
 
 
 def level(quantity: str | Quantity, value: PerCell, *, within: float, at: CellValues = None) -> Contrast:
-    """The quantity is `value`, give or take `within`."""
+    """The quantity is `value`, to within `within`."""
 
     def region(key: Any) -> Region:
         return Region(_of(value, key) - within, _of(value, key) + within)
@@ -348,7 +346,7 @@ def at_least(quantity: str | Quantity, value: PerCell, *, at: CellValues = None)
 
 
 def several(what: str, checks: Mapping[str, Contrast]) -> Several:
-    """Every one of these checks holds; each, by name, is a cell of its own."""
+    """Each of these checks, by name, holds and is a cell."""
     return Several(what, checks)
 
 
@@ -379,12 +377,12 @@ def falls(quantity: str | Quantity, *, over: str, scale: Callable[[float], float
 
 
 def holds(quantity: str | Quantity) -> Contrast:
-    """A statement without chance in it, whose quantity is 1 where it is true; one seed is enough."""
+    """A statement that does not depend on chance, whose quantity is 1 where it is true; one seed is enough."""
     return Contrast(quantity, lambda _: Region(low=1.0), "truth", certain=True)
 
 
 def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str]:
-    """A quantity and its name in words; a text names one of the recipe's, or one that every recipe has."""
+    """A quantity and its name in words; a string names one of the recipe's, or one that every recipe has."""
     if not isinstance(quantity, str):
         return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
     from winze.lab.claims.quantities import QUANTITIES
@@ -400,7 +398,7 @@ def _of(value: PerCell, key: Any) -> float:
 
 
 def _own_names(points: list[Point]) -> list[str]:
-    """What tells points apart: the axes on which they differ, texts without the axis; one point needs no name."""
+    """The labels of points: the axes on which they differ, strings without the axis; a single point has none."""
     varying = [axis for axis in points[0] if len({point[axis] for point in points}) > 1] if points else []
     return [brief(Point({axis: point[axis] for axis in varying})) for point in points]
 
@@ -408,7 +406,7 @@ def _own_names(points: list[Point]) -> list[str]:
 def _values(
     quantity: Quantity, runs: RunReadings
 ) -> tuple[dict[Point, dict[int, float]], dict[tuple[Point, int], str]]:
-    """The quantity by point and seed, and why it is missing where it is."""
+    """The quantity by point and seed, and the reasons why some are missing."""
     values: dict[Point, dict[int, float]] = {point: {} for point in runs}
     unread: dict[tuple[Point, int], str] = {}
     for point, seeds in runs.items():

@@ -1,4 +1,4 @@
-"""Numbers of one run that claims speak about: a reading, a reading at a depth, a best value, and sums of these.
+"""Numbers of one run that claims use: a reading, a reading at a depth, a best value, and sums of these.
 
 last("numerical_rank") / first("numerical_rank")
 """
@@ -18,13 +18,13 @@ from winze.readings import Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
 OOD = "ood"
-"""Stands for the first set, in the order of reading, that the network was not trained on."""
+"""Placeholder for the first data set, in reading order, on which the network was not trained."""
 LAST_OOD = "last ood"
-"""Stands for the last of them."""
+"""Placeholder for the last of them."""
 
 
 class RunNumber(ABC):
-    """A number of one run. A reading that is not there raises `ReadingsError`; one that is NaN says why."""
+    """A number of one run. A missing or NaN reading raises `ReadingsError` with the reason."""
 
     measure: str
 
@@ -59,7 +59,7 @@ class RunNumber(ABC):
 
 @dataclass(frozen=True)
 class Whole(RunNumber):
-    """A number of the whole network, such as its accuracy; the last that was read, with `step` the one of that step."""
+    """A number of the whole network, such as its accuracy; the last reading, or with `step` that of the step."""
 
     measure: str
     data: str | None = None
@@ -76,7 +76,7 @@ class Whole(RunNumber):
 
 @dataclass(frozen=True)
 class LastLook(RunNumber):
-    """A number of the whole network at the last look that training took at the test set."""
+    """A number of the whole network at the last evaluation on the test set during training."""
 
     measure: str
 
@@ -89,7 +89,7 @@ class LastLook(RunNumber):
 
 @dataclass(frozen=True)
 class OverLooks(RunNumber):
-    """One number of all looks at the whole network after training had begun, such as the lowest."""
+    """One number of all evaluations of the network during training, such as the lowest."""
 
     measure: str
     reduce: Callable[[facts.Array], float]
@@ -142,7 +142,7 @@ class Over(RunNumber):
 
 @dataclass(frozen=True)
 class PeakLayer(RunNumber):
-    """The paper's number of the layer where a measure is highest."""
+    """The number, as the paper counts layers, of the layer where a measure is highest."""
 
     measure: str
     data: str | None = None
@@ -155,7 +155,8 @@ class PeakLayer(RunNumber):
 
 @dataclass(frozen=True)
 class TunnelLayer(RunNumber):
-    """The paper's number of the layer where this one run's tunnel starts, or the `share` of all layers that it is."""
+    """The number, as the paper counts layers, of the layer where this run's tunnel starts, or its `share` of all
+    layers."""
 
     threshold: float = 0.95
     counting: str | None = None
@@ -188,7 +189,7 @@ class TunnelLayer(RunNumber):
 
 @dataclass(frozen=True)
 class _Derived(RunNumber):
-    """A function of other numbers; the first of them that is NaN says why."""
+    """A function of other numbers; the first that is NaN gives the reason."""
 
     name: str
     combine: Callable[..., float]
@@ -240,7 +241,7 @@ def best(measure: str, data: str | None = None) -> RunNumber:
 
 
 def drop(measure: str, data: str | None = None) -> RunNumber:
-    """How much of the best value is gone at the last place before the output: max - hidden."""
+    """The decrease from the best value to the last place before the output: max - hidden."""
     return best(measure, data) - hidden(measure, data)
 
 
@@ -250,7 +251,7 @@ QUANTITIES: dict[str, RunNumber] = {
     "loss": Whole("loss"),
     "tunnel_start": TunnelLayer(0.95),
 }
-"""what a claim may name in any recipe"""
+"""quantities that claims of any recipe may name"""
 
 
 def _on(data: str | None) -> str:
@@ -280,14 +281,14 @@ def _curve(readings: Readings, measure: str, data: str | None) -> facts.Array:
 
 
 def _hidden(readings: Readings) -> list[int]:
-    """The positions of all places but the network's output, which is its last layer by number."""
+    """The positions of all places except the network's output, which is its last layer by number."""
     count, numbers = readings.conventions.layer_count, layer_numbers(readings)
     places = facts.places(readings)
     return [spot for spot, place in enumerate(places) if count is None or numbers[place.index] < count] or [-1]
 
 
 def _unread(readings: Readings, measure: str, data: str | None) -> str:
-    """Why there is no such reading: what the run itself says, such as data that was not at hand."""
+    """The reason why a reading is missing, from the run's notes, such as data that was not available."""
     told = readings.conventions.not_run or {}
     why = "; ".join(f"{name}: {reason}" for name, reason in told.items())
     return f"{measure}{_on(data)} was not read" + (f" ({why})" if why else "")

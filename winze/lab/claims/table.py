@@ -1,4 +1,4 @@
-"""Claims and questions of a recipe as rows: at every scale that ran, and at the one nearest to the paper."""
+"""Claims and questions of a recipe as table rows: at every scale that ran, and at the one nearest to the paper."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from winze.lab.claims.verdict import NOT_RUN, tally
 from winze.lab.recipe import Recipe
 from winze.readings import Point
 
-STAND_IN = "digits"  # data for speed of development: no tally counts them
+STAND_IN = "digits"  # data for fast development: no tally counts them
 
 
 @dataclass(frozen=True)
 class ClaimRow:
-    """A statement as it was judged at a scale; without a scale it was run nowhere."""
+    """A statement as judged at a scale; without a scale it was not run."""
 
     scale: str
     judged: Judged
@@ -37,7 +37,7 @@ def is_stand_in(recipe: Recipe, scale: str) -> bool:
 
 
 def lines(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
-    """Every statement at every scale that ran some of it; one that ran nowhere has one line without a scale."""
+    """Every statement at every scale that ran some of it; a statement that was not run has one row without a scale."""
     by_scale = {scale: recipe.verdicts(scale, runs[scale]) for scale in recipe.scales if runs.get(scale)}
     found = []
     for statement in (*recipe.claims, *recipe.questions):
@@ -55,12 +55,12 @@ def nearest(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
 
 
 def largest(lines: list[ClaimRow]) -> list[ClaimRow]:
-    """Of each statement the line at the largest scale; scales stand in their order."""
+    """For each statement the row at the largest scale, in the order of scales."""
     return list({id(line.statement): line for line in lines}.values())
 
 
 def counted(lines: list[ClaimRow]) -> str:
-    """How many claims, and apart from them how many questions, have each verdict."""
+    """The number of claims, and separately of questions, with each verdict."""
     parts = []
     for kind, name in ((Claim, "claim"), (Question, "question")):
         words = [line.word for line in lines if isinstance(line.statement, kind)]
@@ -69,7 +69,7 @@ def counted(lines: list[ClaimRow]) -> str:
 
 
 def failures(recipe: Recipe, runs: RunReadings) -> list[str]:
-    """The runs that did not learn their data, which no verdict counts, each with the reason."""
+    """The runs that failed to learn, which no verdict counts, each with the reason."""
     found: list[tuple[Point, int, str]] = [
         (point, seed, why)
         for point, seeds in runs.items()

@@ -17,9 +17,8 @@ from winze.readings.wording import number, percent
 
 @dataclass(frozen=True)
 class TunnelAt:
-    """The tunnel starts at a layer, give or take some: probe curves are averaged over seeds, then thresholded.
-
-    The interval is that of resampled seeds and, where each sample's correctness was kept, of resampled test samples.
+    """The tunnel starts near a layer: probe curves are averaged over seeds, then thresholded. The interval resamples
+    seeds and, where per-sample correctness is stored, test samples.
     """
 
     threshold: float
@@ -73,14 +72,14 @@ class TunnelAt:
         return math.nan if start is None else float(layer_numbers(readings, self.counting)[start.index])
 
     def _otherwise(self, readings: Readings, start: Place | None) -> list[tuple[str, int]]:
-        """The same place under the other countings that the readings know."""
+        """The same place by the other layer numberings of the readings."""
         known = readings.conventions.layers or {}
         others = [name for name in known if name != (self.counting or next(iter(known)))]
         return [] if start is None else [(name, layer_numbers(readings, name)[start.index]) for name in others]
 
 
 def tunnel_at(threshold: float, layer: PerCell, within: int = 2, counting: str | None = None) -> TunnelAt:
-    """The tunnel starts at the paper's `layer`, one for all cells or one per cell, give or take `within`."""
+    """The tunnel starts at the paper's `layer`, one for all cells or one per cell, to within `within`."""
     return TunnelAt(threshold, layer, within, counting)
 
 

@@ -1,4 +1,4 @@
-"""What evidence says about a claim: a word, the numbers behind it, and a sentence."""
+"""The verdict on a claim: a word, the numbers behind it, and a sentence."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Region:
-    """Where the truth lies if a claim holds; with `open` its edges belong to neither side."""
+    """The values for which a claim holds; with `open` its edges belong to neither side."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -57,7 +57,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of one cell of a claim. `values` has the numbers by point and seed."""
+    """The verdict on one cell of a claim. `values` has the numbers by point and seed."""
 
     word: str
     sentence: str
@@ -73,7 +73,7 @@ class Verdict:
 
 
 def row_word(cells: Iterable[Verdict]) -> str:
-    """The word of a claim from those of its cells.
+    """The verdict on a claim from those on its cells.
 
     Supported where no cell is contradicted and most of those that ran are supported, contradicted the other way round,
     mixed where cells disagree, not run where none ran, else inconclusive.
@@ -91,7 +91,7 @@ def row_word(cells: Iterable[Verdict]) -> str:
 
 
 def tally(words: Iterable[str]) -> str:
-    """How many verdicts of each kind, as text."""
+    """The number of verdicts of each kind, as text."""
     counted = Counter(words)
     return ", ".join(f"{counted[word]} {word}" for word in WORDS if counted[word]) or "no claims"
 

@@ -1,1 +1,1 @@
-"""Runs on the disk: jobs, folders, sweeps, and the readings that results/ keeps."""
+"""Runs on disk: jobs, folders, sweeps, and the readings in results/."""

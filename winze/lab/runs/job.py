@@ -1,4 +1,4 @@
-"""One run that is to be done, and the name that its content gives it."""
+"""A job: one run to do, named by the hash of its content."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ FORMAT = 2  # of a run's folder: jobs of another format have other keys
 
 @dataclass(frozen=True)
 class Job:
-    """A recipe's point at a scale with one seed; `config` is what the recipe's work is given.
-
-    `file`: the Python file of a recipe that is not one of winze's.
+    """A recipe's point at a scale with one seed; `config` is the argument of the recipe's work. `file`: the Python file
+    of a recipe outside the package.
     """
 
     recipe: str
@@ -33,14 +32,14 @@ class Job:
 
     @property
     def key(self) -> str:
-        """16 hexadecimal digits of the SHA-256 of all that decides what comes out: equal work has equal keys."""
+        """16 hexadecimal digits of the SHA-256 of everything that determines the result: equal work has equal keys."""
         return key_of(self.recipe, plain(self.config), self.seed)
 
     def __str__(self) -> str:
         return f"{self.recipe} {self.scale} {self.point} seed {self.seed}"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A job of a recipe's own file brings that file along: another process loads it before the config."""
+        """A job of a recipe outside the package holds its file, which another process loads before the config."""
         parts = tuple(getattr(self, field.name) for field in fields(self))
         return (_loaded, (self.file, pickle.dumps(parts))) if self.file else (Job, parts)
 
@@ -59,7 +58,7 @@ def key_of(recipe: str, config: Any, seed: int) -> str:
 
 
 def plain(value: Any, where: str = "config") -> Any:
-    """A config as JSON holds it: a dataclass is its fields and the name of its type; 1.0 is 1."""
+    """A config as JSON: a dataclass is its fields and the name of its type; 1.0 is 1."""
     if value is None or isinstance(value, bool | str):
         return value
     if isinstance(value, Enum):

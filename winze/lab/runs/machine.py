@@ -34,14 +34,15 @@ def versions() -> dict[str, str]:
 
 
 def circumstances(hardware: Hardware, file: str = "") -> dict[str, Any]:
-    """All that numbers depend on besides the job and the number of threads, as `run.json` stores it."""
+    """Everything that numbers depend on besides the job and the number of threads, as stored in `run.json`."""
     flags = {name: getattr(hardware, name) for name in ("devices", "strategy", "step", "compile", "deterministic")}
     return {"versions": versions(), "source": source(file), "device": device(hardware), "flags": flags}
 
 
 @cache
 def source(file: str = "") -> str:
-    """16 hexadecimal digits of the SHA-256 of winze's own code, committed or not, and of a recipe's own file."""
+    """16 hexadecimal digits of the SHA-256 of winze's code, committed or not, and of the file of a recipe outside the
+    package."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(f"{path.relative_to(PACKAGE).as_posix()} {sha256(path)}\n".encode())
@@ -51,7 +52,7 @@ def source(file: str = "") -> str:
 
 @cache
 def commit(package: Path = PACKAGE) -> str | None:
-    """The commit of the source that runs; None outside its repository.
+    """The commit of the running source; None outside its repository.
 
     A `+` follows where the package differs from that commit: a tracked file changed, or Python files that git neither
     tracks nor ignores.

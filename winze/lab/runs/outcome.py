@@ -14,12 +14,12 @@ from winze.lab.runs.store import METRICS, read
 from winze.lab.runs.store import readings as stored
 from winze.readings import Readings, ReadingsError
 
-COUNTS = ("phase", "epoch", "step", "lr")  # of a metrics line, what is no outcome
+COUNTS = ("phase", "epoch", "step", "lr")  # fields of a metrics row that are not outcomes
 OutcomeNumbers = Mapping[str, Callable[[Readings], float]]
 
 
 def metrics(folder: Path) -> list[dict[str, Any]]:
-    """The lines of `metrics.jsonl`; none where nothing was trained yet."""
+    """The rows of `metrics.jsonl`; empty before any training."""
     path = folder / METRICS
     if not path.is_file():
         return []
@@ -37,9 +37,8 @@ def _is_metric(name: str, value: object) -> bool:
 
 
 def finals(folder: Path, quantities: OutcomeNumbers | None = None) -> dict[str, float]:
-    """The last metrics of every phase, the given quantities, and what was read of the whole network.
-
-    Of an ensemble, numbers are means over its members.
+    """The last metrics of every phase, the given quantities, and the readings of the whole network. For an ensemble,
+    numbers are means over its seeds.
     """
     found: dict[str, float] = {}
     for row in metrics(folder):

@@ -1,7 +1,7 @@
 """Readings as compact JSON: the rows of one curve as one list, arrays as compressed bytes.
 
 Intervals are not stored: they follow from the value and its number of samples. A run of an ensemble stores one curve
-with a list of values for each of its `members`; arrays then end in `#` and the number of the member.
+with a list of values per seed (`members`); names of its arrays end in `#` and the seed's index.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ import numpy as np
 from winze.readings import Array, Readings, Row
 
 CONVENTIONS = ("data", "ood", "network", "pool", "probe", "samples", "layers", "layer_count", "not_run", "notes")
-GROUP = ("measure", "data", "split", "step", "n")  # what the rows of one curve share
+GROUP = ("measure", "data", "split", "step", "n")  # the fields that the rows of one curve share
 READ = ("conventions", "places", "rows", "arrays")
-ROUNDING = 1e-6  # relative and absolute difference between readings of one run on two numbers of threads
+ROUNDING = 1e-6  # relative and absolute difference between readings of one run with different numbers of threads
 MOST = 1 << 30  # bytes of one array
-EVERYTHING = "*"  # measures; arrays are kept where they are named
+EVERYTHING = "*"  # measures; arrays are stored only if named
 
 
 def packed(read: Mapping[int, Readings], seed: int, measures: Iterable[str] = (EVERYTHING,)) -> dict[str, Any]:
-    """The rows of these measures, the arrays of these names (both globs), and the conventions they rest on.
-
-    `read` has the readings by seed: one network, which has the run's own seed, or the members of an ensemble.
+    """The rows of these measures, the arrays of these names (both globs), and their conventions. `read` has the
+    readings by seed: the run's own seed, or those of an ensemble.
     """
     globs, members = list(measures), read.keys() != {seed}
     named = [glob for glob in globs if glob != EVERYTHING]
@@ -69,7 +68,7 @@ def packed(read: Mapping[int, Readings], seed: int, measures: Iterable[str] = (E
 
 
 def unpacked(told: Mapping[str, Any], seed: int = 0) -> dict[int, Readings]:
-    """Readings by seed again from what `packed` made of them; intervals are NaN."""
+    """The readings by seed from the result of `packed`; intervals are NaN."""
     spots = told["places"]
     numbers = {number: None for curve in told["rows"] for number in curve.get("members", ())}
     read = {number: Readings(conventions=told["conventions"]) for number in numbers or {seed: None}}
@@ -82,7 +81,7 @@ def unpacked(told: Mapping[str, Any], seed: int = 0) -> dict[int, Readings]:
                 where = dict(zip(("place", "index", "total"), spots[spot], strict=True))
                 note = curve.get("notes", {}).get(str(spot), "")
                 rows.append(Row(**shared, **where, value=float(value), low=math.nan, high=math.nan, note=note))
-            for one in read if number is None else (number,):  # a curve without members belongs to all
+            for one in read if number is None else (number,):  # a curve without seeds belongs to all of them
                 read[one].rows += rows
     for name, array in told["arrays"].items():
         own, _, number = name.rpartition("#")
@@ -92,7 +91,7 @@ def unpacked(told: Mapping[str, Any], seed: int = 0) -> dict[int, Readings]:
 
 
 def first_difference(kept: Mapping[str, Any], new: Mapping[str, Any]) -> str:
-    """Where two packed readings differ first, in words; empty where they agree to rounding."""
+    """The first difference between two packed readings, in words; empty where they agree up to rounding."""
     old, young = unpacked(kept), unpacked(new)
     old_rows, new_rows = (
         {_row_key(seed, row): row for seed, one in read.items() for row in one.rows} for read in (old, young)
@@ -140,7 +139,7 @@ def _number(value: float) -> float | int | str:
 
 
 def _bytes(array: Array) -> dict[str, Any]:
-    # neighbouring places are right on nearly the same samples: where they differ compresses better
+    # neighbouring places classify nearly the same samples correctly: differences compress better
     body = np.packbits(np.diff(array, axis=0, prepend=False)) if array.dtype.kind == "b" and array.ndim == 2 else array
     text = base64.b64encode(zlib.compress(np.ascontiguousarray(body).tobytes(), 9)).decode("ascii")
     return {"dtype": array.dtype.str, "shape": list(array.shape), "data": text}
@@ -151,7 +150,7 @@ def _array(told: dict[str, Any]) -> Array:
     size = math.prod(shape) * dtype.itemsize
     if not 0 <= size <= MOST:
         raise ValueError(f"an array of shape {shape} is larger than {MOST >> 20} MiB")
-    body = zlib.decompressobj().decompress(base64.b64decode(told["data"]), size + 1)  # no more than it says
+    body = zlib.decompressobj().decompress(base64.b64decode(told["data"]), size + 1)  # no more than its declared size
     if dtype.kind == "b" and len(shape) == 2:
         bits = np.unpackbits(np.frombuffer(body, np.uint8), count=math.prod(shape)).reshape(shape)
         return np.logical_xor.accumulate(bits.astype(bool), axis=0)

@@ -26,7 +26,7 @@ from winze.modes import rng_unchanged
 from winze.readings import ARRAYS, MANIFEST, ROWS, Readings
 from winze.train import Hardware, StoreError
 
-PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to begin it
+PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to start it
 
 
 def perform(
@@ -39,14 +39,14 @@ def perform(
 ) -> Path:
     """Do a job and return the folder of its run.
 
-    A finished run is returned at once; a killed or failed one resumes, with the number of threads that it began with,
-    and ends bit-identical to one that was never stopped. One that began with other versions, on another device or with
-    other flags is moved to `.aside`, with a warning, and begun anew. Of the processes that torchrun started the first
-    one writes. `recipe`: what has the `work(config, bench)` to do; None: the recipe that the job names.
+    A finished run is returned at once; a killed or failed one resumes, with its original number of threads, and ends
+    bit-identical to an uninterrupted one. A run that was started with other versions, on another device or with other
+    flags is moved to `.aside`, with a warning, and started again. Of the processes that torchrun started, the first one
+    writes. `recipe`: an object with `work(config, bench)`; None: the recipe that the job names.
     """
     folder = runs.folder(job)
     if runs.is_done(job):
-        _tidy(folder)  # what a kill after its last word left
+        _tidy(folder)  # left by a kill after the last write
         return folder
     hardware = Hardware() if hardware is None else hardware
     if "TORCHELASTIC_RUN_ID" in os.environ:
@@ -79,12 +79,12 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         with _alone(threads):
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
             work(job.config, bench)
-        wait_for_all()  # none may still read what the first will tidy up
+        wait_for_all()  # no process may still read files that the first one removes
         with told_when_full(run.folder):
             _save(bench)
     except Exception as error:
         said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        with suppress(OSError):  # on a full disk the error itself is what counts
+        with suppress(OSError):  # on a full disk the error itself matters more
             run.tell(status="failed", error=said, seconds=seconds())
         raise
     except BaseException:  # interrupted: it stays unfinished
@@ -101,7 +101,7 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
 
 
 def _save(bench: Bench) -> None:
-    """Store what was read; of an ensemble in a folder per member, each with what belongs to all."""
+    """Store the readings; for an ensemble one folder per seed, each with the readings that all share."""
     if not bench.members:
         _timeless(bench.readings).save(bench.folder)
     for seed, own in bench.members.items():
@@ -109,12 +109,12 @@ def _save(bench: Bench) -> None:
 
 
 def _timeless(readings: Readings) -> Readings:
-    """Readings without the seconds of a scan: times stand in run.json alone."""
+    """Readings without the seconds of a scan: times are stored in run.json only."""
     return Readings(readings.rows, readings.arrays, readings.conventions.having(seconds=None))
 
 
 def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
-    """Move an unfinished run away that began elsewhere or with other versions; the notes of the new one say so."""
+    """Move an unfinished run of another device or version away; the notes of the new run say so."""
     changed = [f"{name} {run.told.get(name)} -> {now}" for name, now in where.items() if run.told.get(name) != now]
     if run.told["status"] == "new" or not changed:
         return []
@@ -125,7 +125,7 @@ def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
 
 
 def _begin(run: Run, where: dict[str, Any], threads: int, notes: list[str]) -> None:
-    """Store that the run is at work; a run that resumes at another commit of the same code gets a note."""
+    """Store that the run is running; a run that resumes at another commit of the same code gets a note."""
     now, launch = commit(), {} if _launch() is None else {"launch": _launch()}
     if run.told["status"] == "new":
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -143,7 +143,7 @@ def _tidy(folder: Path) -> None:
 
 
 def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware, progress: bool | None) -> None:
-    """Work along with the process that writes."""
+    """Take part in a run that another process writes."""
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
     while (told := read(folder)) is None or "threads" not in told or told.get("launch") != _launch():
         if time.monotonic() > give_up:
@@ -157,7 +157,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
 
 @cache
 def _end_with_parent() -> None:
-    """End this process soon after torchrun, which may be killed, and would leave it waiting with its lock for ever."""
+    """End this process soon after torchrun: if that is killed, this process would wait for ever and hold its lock."""
     parent = os.getppid()
 
     def follow() -> None:
@@ -169,7 +169,7 @@ def _end_with_parent() -> None:
 
 
 def _launch() -> str | None:
-    """What the processes of one start of torchrun share and those of the next do not; None without torchrun."""
+    """An identifier that the processes of one torchrun launch share; None without torchrun."""
     if "TORCHELASTIC_RUN_ID" not in os.environ:
         return None
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
@@ -178,7 +178,7 @@ def _launch() -> str | None:
 
 @contextmanager
 def _alone(threads: int) -> Iterator[None]:
-    """A number of threads for a while; threads and random state come back as they were."""
+    """While open, a number of threads; threads and RNG state are restored afterwards."""
     others = torch.get_num_threads()
     torch.set_num_threads(threads)
     try:

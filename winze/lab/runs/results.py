@@ -1,9 +1,9 @@
 """Committed readings of real runs: `results/<system>/<recipe>.json`, one line per run; append-only.
 
-A run is kept with its settings, machine, versions and seconds, and with those of its readings that the recipe's
-`measures` name. The first line of a file seals the rest with its SHA-256, which is compared whenever it is read. `load`
-finds the runs whose settings are the recipe's now; a field that a config has got since then counts as its default, so
-that a new option leaves old readings valid. A run that is marked `superseded` (with the reason) is kept and not loaded.
+A kept run has its settings, machine, versions and seconds, and the readings that the recipe's `measures` name. The
+first line of a file seals the rest with its SHA-256, which every read verifies. `load` finds the runs whose settings
+are the recipe's present ones; a field that was added to a config later counts as its default, so that a new option
+leaves old readings valid. A run that is marked `superseded` (with the reason) is kept but not loaded.
 """
 
 from __future__ import annotations
@@ -34,14 +34,13 @@ MACHINE = re.compile(r"(?<![\w.:/<+-])/(?:[\w.+-]+/)+[\w.+-]+|\b[A-Za-z]:\\\\")
 
 
 class ResultsError(ValueError):
-    """Readings that contradict those which are kept, or that cannot be kept."""
+    """Readings that contradict the kept ones, or that cannot be kept."""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """A run that is kept: its point and seed, where and how long it ran, its settings, and its readings.
-
-    Every member of an ensemble counts as a run with a seed of its own; `key` and `seconds` are those of all together.
+    """A kept run: its point and seed, machine and seconds, settings, and readings. Every seed of an ensemble counts as
+    a run; `key` and `seconds` are those of the whole ensemble.
     """
 
     key: str
@@ -58,9 +57,8 @@ class Kept:
 
 
 def add(folder: str | os.PathLike[str], recipe: Recipe, root: str | os.PathLike[str] = "results") -> bool:
-    """Keep the readings of a finished run; whether they are new.
-
-    The same run with the same readings is kept once; with others it raises, and says where they differ.
+    """Keep the readings of a finished run; returns whether they are new. The same run with other readings raises, and
+    the error says where they differ.
     """
     return bool(add_all([folder], recipe, root))
 
@@ -73,9 +71,9 @@ def add_all(
 ) -> list[Path]:
     """Keep the readings of finished runs of one recipe, and return the folders of those that are new.
 
-    Each run is checked: the hashes in its `run.json`, its key against its settings, its readings against those that
-    are kept. `refuse` hears why a run is left out, and the others are kept; without it the first reason is raised and
-    nothing is. The file is read and written once, by one process at a time.
+    Each run is checked: the hashes in its `run.json`, its key against its settings, its readings against the kept ones.
+    `refuse` is called with the reason for each refused run, and the others are kept; without it the first reason is
+    raised and nothing is kept. The file is read and written once, by one process at a time.
     """
     file, new = file_of(recipe, root), []
     Path(root).mkdir(parents=True, exist_ok=True)
@@ -99,7 +97,7 @@ def add_all(
 
 
 def _is_kept(entry: dict[str, Any], entries: list[dict[str, Any]], where: str) -> bool:
-    """Whether a run is among those that are kept; other readings of it, or its readings under another seed, raise."""
+    """Whether a run is already kept; other readings of it, or its readings under another seed, raise."""
     for old in entries:
         if old["key"] == entry["key"] and "superseded" not in old:
             differs = first_difference(old, entry)
@@ -119,7 +117,7 @@ def _is_kept(entry: dict[str, Any], entries: list[dict[str, Any]], where: str) -
 
 
 def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
-    """What is kept of a finished run, after checking that its files, key and settings belong together."""
+    """The kept form of a finished run, after checking that its files, key and settings belong together."""
     told = store.check(folder)
     absent = [name for name in (*TOLD, "sha256") if name not in told]
     absent += [] if any(Path(name).name == ROWS for name in told.get("sha256", {})) else [ROWS]
@@ -140,13 +138,13 @@ ByPoint = dict[str, dict[Point, dict[int, Kept]]]
 
 
 def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
-    """The runs that are kept, by scale, point and seed; only those whose settings are the recipe's now.
+    """The kept runs by scale, point and seed; only those whose settings are the recipe's present ones.
 
     Equal settings at two scales share their runs.
     """
     found: ByPoint = {}
     kept = _all_kept(recipe, root)
-    alike: dict[str, list[Kept]] = {}  # seeds share their settings, which are compared once
+    alike: dict[str, list[Kept]] = {}  # all seeds have the same settings, which are compared once
     for one in kept:
         alike.setdefault(json.dumps(one.config, sort_keys=True), []).append(one)
     for scale, point, config in _configs(recipe):
@@ -160,7 +158,7 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
 
 
 def kept_in(file: str | os.PathLike[str]) -> list[Kept]:
-    """All runs of one file that are not superseded, also of a recipe that this winze does not know."""
+    """All runs of one file that are not superseded, even of an unknown recipe."""
     path = Path(file)
     try:
         name = json.loads(path.read_bytes())["recipe"]
@@ -170,7 +168,7 @@ def kept_in(file: str | os.PathLike[str]) -> list[Kept]:
 
 
 def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept]:
-    """The runs that are kept and whose settings the recipe no longer has at any scale."""
+    """The kept runs whose settings the recipe no longer has at any scale."""
     configs = [config for _, _, config in _configs(recipe)]
     kept = {one.key: one for one in _all_kept(recipe, root)}.values()
     return [one for one in kept if not any(same_settings(one.config, config) for config in configs)]
@@ -181,7 +179,7 @@ def finished(
 ) -> dict[str, dict[Point, dict[int, Readings]]]:
     """The readings of a recipe's finished runs in a folder of runs, by scale, point and seed.
 
-    `refuse` hears of damaged runs, which are left out; without it the first one raises.
+    `refuse` is called for damaged runs, which are left out; without it the first one raises.
     """
     done = {one.key: one for one in store.Runs(root).all() if one.status == "done" and one.recipe == recipe.name}
     seeds = sorted({one.seed for one in done.values() if one.seed is not None})
@@ -204,7 +202,7 @@ def finished(
 
 
 def readings_of(runs: Mapping[Point, Mapping[int, Kept]]) -> dict[Point, dict[int, Readings]]:
-    """The readings alone, by point and seed, as claims are judged by."""
+    """The readings alone, by point and seed, which claims are judged by."""
     return {point: {seed: one.readings for seed, one in sorted(seeds.items())} for point, seeds in runs.items()}
 
 
@@ -215,12 +213,12 @@ def _configs(recipe: Recipe) -> Iterator[tuple[str, Point, Any]]:
 
 
 def file_of(recipe: Recipe, root: str | os.PathLike[str]) -> Path:
-    """Where a recipe's readings are kept."""
+    """The file with a recipe's kept readings."""
     return Path(root) / f"{recipe.name}.json"
 
 
 def same_settings(told: Any, now: Any) -> bool:
-    """Whether settings as a run stored them are these; fields that came later are at their defaults."""
+    """Whether the stored settings of a run equal these; fields that were added later count as their defaults."""
     if is_dataclass(now) and not isinstance(now, type):
         names = {field.name: field for field in fields(now)}
         if not isinstance(told, Mapping) or told.get("type") != type(now).__qualname__:
@@ -287,12 +285,12 @@ def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
             if entry["key"] != key_of(recipe, entry["config"], entry["seed"]):
                 raise ResultsError(f"{file}: the key of run {entry['key']} is not that of its settings and seed")
     except (KeyError, TypeError) as error:
-        raise ResultsError(f"{file} holds no runs as this winze keeps them: {error!r}") from error
+        raise ResultsError(f"{file} holds no runs in the format of this winze: {error!r}") from error
     return entries
 
 
 def write(file: Path, recipe: str, entries: list[dict[str, Any]]) -> None:
-    """Write a recipe's kept runs, sealed by the SHA-256 of all after the first line."""
+    """Write a recipe's kept runs, sealed by the SHA-256 of everything after the first line."""
     file.parent.mkdir(parents=True, exist_ok=True)
     ordered = sorted(entries, key=_order)
     lines = ",\n".join(json.dumps(entry, separators=(",", ":"), allow_nan=False) for entry in ordered)

@@ -1,4 +1,4 @@
-"""Runs on the disk: a folder each, named by the job's key; at most one process writes it."""
+"""Runs on disk: one folder per run, named by the job's key and written by at most one process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KIND = "winze run"
 RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetensors"
 KEY = re.compile(r"[0-9a-f]{16}")
 ASIDE, MEMBER = ".aside", "seed-"
-FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a member of its ensemble
+FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a seed of its ensemble
 PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
 FIELDS: dict[Any, str] = {
     str: "recipe scale key status started device source launch",
@@ -37,7 +37,7 @@ FIELDS: dict[Any, str] = {
     list: "notes",
     dict: "point versions flags sha256",
 }
-"""the type of each field of `run.json`, where it is there"""
+"""the type of each optional field of `run.json`"""
 
 Status = Literal["done", "failed", "running", "unfinished", "unreadable"]
 
@@ -47,23 +47,23 @@ class BusyError(StoreError):
 
 
 JOB = ("kind", "version", "recipe", "scale", "point", "seed", "key", "config")
-"""what `run.json` says of the job"""
+"""the fields of `run.json` that describe the job"""
 
 
 @dataclass
 class Run:
-    """A run that this process may write: its folder, and what `run.json` says of it."""
+    """A run that this process may write: its folder, and the fields of its `run.json`."""
 
     folder: Path
     told: dict[str, Any]
 
     def tell(self, **facts: Any) -> None:
-        """Put facts into `run.json`."""
+        """Add fields to `run.json`."""
         self.told |= facts
         write_atomically(self.folder / RUN, sealed(self.told))
 
     def set_aside(self) -> Path:
-        """Move the run as it is to `.aside`, and go on with an empty folder and nothing but the job."""
+        """Move the run to `.aside`, and continue with an empty folder and only the job's fields."""
         aside = self.folder.parent / ASIDE
         aside.mkdir(exist_ok=True)
         number = next(n for n in count(1) if not (aside / f"{self.folder.name}-{n}").exists())
@@ -79,7 +79,7 @@ NOWHERE = Point()
 
 @dataclass(frozen=True)
 class Facts:
-    """What can be said of a run from outside; `error` says why it failed or cannot be read."""
+    """The facts of a run without its lock; `error` is why it failed or cannot be read."""
 
     folder: Path
     key: str
@@ -98,19 +98,19 @@ class Facts:
 class Runs:
     """A folder of runs.
 
-    `root/<key>/` holds one run, `root/.locks/<key>` its lock, which the system lets go of when its holder dies.
+    `root/<key>/` holds one run, `root/.locks/<key>` its lock, which the system releases when its holder dies.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root = Path(root)
 
     def folder(self, job: Job) -> Path:
-        """Where a job's run is, or will be."""
+        """The folder of a job's run."""
         return self.root / job.key
 
     @contextmanager
     def open(self, job: Job) -> Iterator[Run]:
-        """The run of a job, to be written by this process alone: begun if there is none, else as it was left."""
+        """The run of a job, locked for this process: a new one, or the unfinished one."""
         folder = self.folder(job)
         with self._locked(job.key):
             folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class Runs:
                 about = (KIND, FORMAT, job.recipe, job.scale, dict(job.point), job.seed, job.key, plain(job.config))
                 told = dict(zip(JOB, about, strict=True)) | {"status": "new"}
             elif told.get("config") != plain(job.config) or told.get("seed") != job.seed:
-                raise StoreError(f"{folder / RUN} tells of another job than {job}: it was changed; remove the folder")
+                raise StoreError(f"{folder / RUN} describes another job than {job}: it was changed; remove the folder")
             remove_leftovers(folder)
             yield Run(folder, told)
 
@@ -129,11 +129,11 @@ class Runs:
         return told is not None and told.get("status") == "done"
 
     def all(self) -> list[Facts]:
-        """Every run, the youngest last, also those that cannot be read."""
+        """Every run, the newest last, including unreadable ones."""
         return sorted(map(self._facts, self._folders()), key=lambda facts: (facts.started, facts.key))
 
     def find(self, start: str) -> Facts:
-        """The one run whose key starts so."""
+        """The one run whose key has this prefix."""
         matches = [folder for folder in self._folders() if folder.name.startswith(start)]
         if len(matches) == 1:
             return self._facts(matches[0])
@@ -142,7 +142,7 @@ class Runs:
         raise StoreError(f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more of the key")
 
     def remove(self, key: str) -> None:
-        """Remove a run that no process is writing, at once or not at all."""
+        """Remove a run that no process is writing, completely or not at all."""
         with self._locked(key):
             doomed = self.root / f".{key}.removed"
             shutil.rmtree(doomed, ignore_errors=True)
@@ -150,7 +150,7 @@ class Runs:
             shutil.rmtree(doomed)
 
     def is_busy(self, key: str) -> bool:
-        """Whether a process is writing the run now."""
+        """Whether a process is writing the run."""
         try:
             handle = os.open(self.root / LOCKS / key, os.O_RDONLY)
         except FileNotFoundError:
@@ -167,7 +167,7 @@ class Runs:
 
     def _facts(self, folder: Path) -> Facts:
         try:
-            told = read(folder) or {}  # none where a run was killed before its first word
+            told = read(folder) or {}  # missing where a run was killed before its first write
         except StoreError as error:
             return Facts(folder, folder.name, "unreadable", error=str(error))
         status: Status = "running" if self.is_busy(folder.name) else "unfinished"
@@ -186,9 +186,8 @@ class Runs:
 
 @contextmanager
 def locked(path: Path, what: Path, seconds: float = math.inf) -> Iterator[None]:
-    """Lock a file or folder for this process alone, unless another holds it for so long; a dead holder lets go.
-
-    `what`: what is written meanwhile, for the error.
+    """Lock a file or folder for this process; raise if another holds it for `seconds`. The lock of a dead process is
+    released. `what` names the locked thing in the error.
     """
     folder, give_up = path.is_dir(), time.monotonic() + seconds
     handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o644)
@@ -215,7 +214,7 @@ def _took(handle: int, how: int = fcntl.LOCK_EX) -> bool:
 
 
 def read(folder: Path) -> dict[str, Any] | None:
-    """What `run.json` says; None where there is none."""
+    """The fields of `run.json`; None where there is none."""
     path = folder / RUN
     try:
         told = json.loads(path.read_bytes())
@@ -234,25 +233,25 @@ def read(folder: Path) -> dict[str, Any] | None:
     if wrong is not None:
         raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
     seal = told.pop("seal", None)
-    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of before either have neither
+    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of older versions have neither
         raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
     return told
 
 
 def wrong_field(told: Mapping[str, Any]) -> str | None:
-    """The first field of a run that holds a value of the wrong type."""
+    """The first field of a run with a value of the wrong type."""
     named = ((kind, name) for kind, names in FIELDS.items() for name in names.split() if name in told)
     return next((name for kind, name in named if not fits(told[name], kind)), None)
 
 
 def readings(folder: Path, seed: int) -> dict[int, Readings]:
-    """What a finished run read, by seed: its own, or those of the members of an ensemble, which have own folders."""
+    """The readings of a finished run by seed: its own, or those of an ensemble, which has a folder per seed."""
     members = {int(path.name.removeprefix(MEMBER)): path for path in folder.glob(f"{MEMBER}*") if path.is_dir()}
     return {number: Readings.load(path) for number, path in sorted((members or {seed: folder}).items())}
 
 
 def sealed(told: dict[str, Any]) -> bytes:
-    """The body of a `run.json`, with a hash of all that it says."""
+    """The text of a `run.json`, with a hash of its fields."""
     return (json.dumps(told | {"seal": _seal(told)}, indent=1) + "\n").encode()
 
 
@@ -261,10 +260,10 @@ def _seal(told: dict[str, Any]) -> str:
 
 
 def check(folder: Path) -> dict[str, Any]:
-    """What `run.json` says of a finished run, after comparing its key and the SHA-256 of every file that it names.
+    """The fields of a finished run's `run.json`, after verifying its key and the SHA-256 of every file that it names.
 
-    The key, which is the folder's name, must be that of the settings and the seed. Only weights may be absent: a run
-    from another machine can come back without them, and no reading needs them.
+    The key, which is the folder's name, must be that of the settings and the seed. Only weights may be missing: a run
+    copied from another machine may come without them, and no reading needs them.
     """
     told = read(folder)
     if told is None or told.get("status") != "done":
@@ -275,7 +274,7 @@ def check(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
     for name, digest in told.get("sha256", {}).items():
         path = folder / name
-        if not FILE.fullmatch(name) or not isinstance(digest, str):  # a name from a file is no path
+        if not FILE.fullmatch(name) or not isinstance(digest, str):  # a name from a file must not be a path
             raise StoreError(f"{folder / RUN} was changed: {name!r} is no file of a run; remove {folder}")
         if not path.is_file():
             if path.suffix == WEIGHTS:

@@ -1,4 +1,4 @@
-"""Sweeps: many jobs one after the other, in a process pool, or on a Ray cluster."""
+"""Sweeps: many jobs one after another, in a process pool, or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from winze.train import Hardware, StoreError
 from winze.train.hardware import make_fabric
 
 Backend = Literal["here", "processes", "ray"]
-PATIENCE = 30.0  # seconds that a second try waits for a lost worker to let go of its run
+PATIENCE = 30.0  # seconds that a retry waits for a lost worker to release its run
 GPU = ("cuda", "gpu")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a job ended: the folder of its run, and what went wrong."""
+    """The end of a job: the folder of its run, and its error, if any."""
 
     job: Job
     folder: Path
@@ -48,10 +48,9 @@ def sweep(
     progress: bool | None = None,
     recipe: Any = None,
 ) -> list[Outcome]:
-    """Do all jobs; finished ones are left as they are, killed ones resume.
-
-    `jobs_at_once`: so many processes, or so many on each GPU or machine of a Ray cluster. A job that fails does not
-    stop the others; a job whose worker dies is retried. Jobs of equal content are one run. `recipe` as in `perform`.
+    """Do all jobs; finished ones are skipped, killed ones resume. `jobs_at_once`: the number of processes, or of jobs
+    on each GPU or machine of a Ray cluster. A job that fails does not stop the others; a job whose worker dies is
+    retried. Jobs of equal content are one run. `recipe` as in `perform`.
     """
     hardware = Hardware() if hardware is None else hardware
     _check(on, jobs_at_once, hardware)
@@ -65,7 +64,7 @@ def sweep(
         own = replace(hardware, threads=hardware.threads or workers.threads)
         work = partial(_perform, runs=runs, hardware=own, recipe=recipe, patience=PATIENCE if on == "ray" else 0.0)
         for done in workers.run(work, todo, display.hear if display.shown else None):
-            if done.error is not None and _world() > 1:  # the other processes wait in the middle of this job
+            if done.error is not None and _world() > 1:  # the other processes are waiting inside this job
                 raise done.error
             job = todo[done.index]
             errors[job.key] = done.error or _absent(runs, job)
@@ -92,7 +91,7 @@ def workers_for(on: Backend, jobs_at_once: int, hardware: Hardware, todo: Sequen
 
 
 def _perform(job: Job, *, runs: Runs, hardware: Hardware, recipe: Any, patience: float) -> None:
-    """What a worker does with a job."""
+    """Do one job in a worker."""
     tell("begun")
     give_up = time.monotonic() + patience
     while True:
@@ -116,7 +115,7 @@ def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
 
 
 def _is_to_do(runs: Runs, job: Job, errors: dict[str, Exception | None]) -> bool:
-    """Whether a job has to be done; a run that cannot be read is its error and does not stop the others."""
+    """Whether a job has to be done; an unreadable run is the error of its job and does not stop the others."""
     try:
         return not runs.is_done(job)
     except StoreError as error:
@@ -132,7 +131,7 @@ def _absent(runs: Runs, job: Job) -> Exception | None:
 
 
 def _gpus() -> list[str]:
-    """The GPUs that this process sees, by the names that it sees them under."""
+    """The identifiers of the GPUs that are visible to this process."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")
     count = torch.cuda.device_count()
     return named.split(",")[:count] if named else [str(i) for i in range(count)]

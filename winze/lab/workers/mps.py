@@ -10,15 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 CONTROL = "nvidia-cuda-mps-control"
-SECONDS = 20.0  # to start or stop
+SECONDS = 20.0  # seconds to start or stop
 
 
 @contextmanager
 def mps(wanted: bool = True) -> Iterator[dict[str, str]]:
-    """While open, the service runs; gives the environment of the processes that shall use it.
-
-    It has folders of its own, so that it does not meet one that is there already; where it cannot be started, or one
-    is in use by the environment, the environment is empty and processes take turns as they would anyway.
+    """While open, the service runs; yields the environment of the processes that use it. It has folders of its own,
+    apart from those of a running service; where it cannot be started, or the environment already uses one, the result
+    is empty and processes take turns on the GPU as usual.
     """
     binary = shutil.which(CONTROL)
     if not wanted or binary is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
@@ -37,7 +36,7 @@ def mps(wanted: bool = True) -> Iterator[dict[str, str]]:
 
 
 def _told(binary: str, words: list[str], environment: dict[str, str], given: str = "") -> bool:
-    """Whether the service did as it was told."""
+    """Whether a command to the service succeeded."""
     try:
         done = subprocess.run(
             [binary, *words], env=os.environ | environment, input=given, text=True, capture_output=True, timeout=SECONDS

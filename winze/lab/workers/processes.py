@@ -1,4 +1,4 @@
-"""A process pool on this machine; each worker has its share of the cores."""
+"""A process pool on this machine; workers share the cores equally."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ SPAWN = multiprocessing.get_context("spawn")  # a forked copy of a process with 
 
 class Processes(Workers):
     """`size` processes, each with cores / size threads; they start with the first job and run until `close`.
-
-    `environments` are the environment variables of each, on top of this process's, such as which GPU it sees.
+    `environments` are additional environment variables per process, such as its visible GPU.
     """
 
     def __init__(self, size: int, threads: int | None = None, environments: Sequence[Mapping[str, str]] = ()) -> None:
@@ -38,7 +37,7 @@ class Processes(Workers):
 
     def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
         waiting, tries = deque(range(len(jobs))), Counter[int]()
-        busy: dict[int, int] = {}  # the seat of a worker and the job it is at
+        busy: dict[int, int] = {}  # the index of a worker and its job
         try:
             while waiting or busy:
                 for seat in range(self.size):
@@ -67,7 +66,7 @@ class Processes(Workers):
                         del busy[seat]
                         yield Done(index, *word[1:])
         finally:
-            for seat in busy:  # stopped early: no result of theirs is wanted
+            for seat in busy:  # stopped early: their results are not needed
                 self._workers.pop(seat).stop()
 
     def close(self) -> None:
@@ -81,13 +80,13 @@ class Processes(Workers):
         return self._workers[seat]
 
     def _ready(self, busy: Mapping[int, int]) -> list[int]:
-        """The seats whose workers have sent something, or died."""
+        """The indices of workers that have sent something, or died."""
         lines = {self._workers[seat].line: seat for seat in busy}
         return [lines[line] for line in wait(list(lines))] if lines else []  # type: ignore[index]
 
 
 class _Worker:
-    """One process and the line to it."""
+    """One process and the connection to it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.line, theirs = SPAWN.Pipe()
@@ -98,11 +97,11 @@ class _Worker:
 
     def give(self, work: Work, job: Any) -> None:
         packed = ForkingPickler.dumps((work, job))
-        with suppress(OSError):  # a dead worker is noticed when it is heard
+        with suppress(OSError):  # receiving from a dead worker reports it
             self.line.send_bytes(packed)
 
     def hear(self) -> tuple[Any, ...] | None:
-        """What the process sent; None when it is dead."""
+        """The message of the process; None if it is dead."""
         try:
             return pickle.loads(self.line.recv_bytes())
         except (EOFError, OSError):
@@ -123,8 +122,8 @@ class _Worker:
 
 
 def _serve(line: Connection) -> None:
-    """What a worker runs: jobs one after the other, until the line is closed or the parent is gone."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to the whole terminal; the parent stops its workers
+    """The loop of a worker: jobs one after another, until the connection is closed or the parent is gone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent stops its workers
     threading.Thread(target=_follow_parent, daemon=True).start()
     import torch
 
@@ -148,7 +147,7 @@ def _sendable(value: Any, error: Exception | None) -> bytes:
     """The end of a job as bytes; an error that cannot be pickled is sent as text."""
     try:
         if error is not None:
-            pickle.loads(pickle.dumps(error))  # some errors pickle and do not unpickle
+            pickle.loads(pickle.dumps(error))  # some errors can be pickled but not unpickled
         return bytes(ForkingPickler.dumps(("done", value, error)))
     except Exception as fault:
         said = error if error is not None else fault
@@ -177,6 +176,6 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 
 def threads_each(size: int) -> int:
-    """The threads of each of so many processes that share the cores."""
+    """The threads per process, if so many processes share the cores."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // size)

@@ -1,4 +1,4 @@
-"""Workers on a Ray cluster; a job on a lost node is tried again elsewhere."""
+"""Workers on a Ray cluster; a job on a lost node is retried elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from winze.lab.workers.workers import Done, Hear, LostError, Work, Workers, atte
 from winze.progress import heard
 
 TRIES = 3
-SECONDS = 8.0  # that a cluster has to answer
+SECONDS = 8.0  # seconds within which a cluster has to answer
 
 
 class RayError(ValueError):
@@ -26,8 +26,8 @@ class RayError(ValueError):
 class OnRay(Workers):
     """Workers on the cluster at RAY_ADDRESS, or on one that is started here; `share` tasks on each GPU or machine.
 
-    Tasks get 1 / share of a GPU (`gpu`; None: where the cluster has one), or of a machine's cores. Files they write
-    must lie on a disk that all machines see.
+    Tasks get 1 / share of a GPU (`gpu`; None: where the cluster has one), or of a machine's cores. Files that they
+    write must be on a disk that all machines share.
     """
 
     def __init__(self, share: int = 1, gpu: bool | None = None) -> None:
@@ -71,7 +71,7 @@ class OnRay(Workers):
                 ray.cancel(reference, force=True)
 
     def close(self) -> None:
-        """Leave the cluster, and end it where it was started here."""
+        """Disconnect from the cluster, and stop it if it was started here."""
         if self._ours:
             self._ray.shutdown()
         if self._sigterm is not None:
@@ -95,7 +95,7 @@ class OnRay(Workers):
     def _ended(self, index: int, reference: Any) -> Done:
         try:
             return Done(index, *self._ray.get(reference))
-        except self._ray.exceptions.RayTaskError as error:  # what came back could not be packed or unpacked
+        except self._ray.exceptions.RayTaskError as error:  # the result could not be pickled or unpickled
             return Done(index, error=RuntimeError(str(error.cause)))
         except self._ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[0]
@@ -104,19 +104,19 @@ class OnRay(Workers):
     def _pass_on(self, mail: Any, hear: Hear) -> None:
         try:
             words = self._ray.get(mail.take.remote(), timeout=5)
-        except self._ray.exceptions.RayError:  # its node is gone: from now on all is quiet
+        except self._ray.exceptions.RayError:  # its node is gone: ignore all later errors
             return
         for index, word in words:
             hear(index, word)
 
 
 class _Pulse:
-    """Notices that a cluster is gone; Ray would end this process by itself a minute later, without a word."""
+    """Detects that a cluster is gone; Ray would end this process a minute later without a message."""
 
     def __init__(self, address: str) -> None:
         self.address, self.beats = address, True
         self._last = time.monotonic()
-        self._is_heard = self._answers()  # a client outside a cluster does not reach its inside
+        self._is_heard = self._answers()  # a client outside a cluster cannot reach its head
 
     def check(self) -> None:
         """Raise where the head of the cluster has not answered for `SECONDS`; once a second at most."""
@@ -142,7 +142,7 @@ class _Pulse:
 
 
 class _Mailbox:
-    """Keeps what tasks tell until it is fetched."""
+    """Stores reports of jobs until they are fetched."""
 
     def __init__(self) -> None:
         self.words: dict[int, Any] = {}
@@ -172,7 +172,7 @@ def _imported() -> Any:
 
 
 def _knock(address: str) -> None:
-    """Raise where nobody, or somebody else, answers at an address; Ray itself would try for minutes."""
+    """Raise unless a Ray cluster answers at an address; Ray itself would try for minutes."""
     if address in ("auto", "local"):
         return
     host, _, port = address.removeprefix("ray://").rpartition(":")
@@ -181,14 +181,14 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=SECONDS).close()
     except OSError as error:
-        raise RayError(f"Ray at {address} does not answer ({error}); is the cluster up? RAY_ADDRESS says so") from error
+        raise RayError(f"Ray at {address} does not answer ({error}); is the cluster up? It is the value of RAY_ADDRESS") from error
     if address.startswith("ray://"):
         return
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        raise RayError(f"what answers at {address} is no Ray cluster; RAY_ADDRESS says so") from None
+        raise RayError(f"the server at {address} is no Ray cluster; it is the value of RAY_ADDRESS") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
-        raise RayError(f"Ray at {address} is not well: {said}")
+        raise RayError(f"Ray at {address} is unhealthy: {said}")

@@ -14,12 +14,12 @@ from winze.progress import heard
 
 Work = Callable[[Any], Any]
 Hear = Callable[[int, Any], Any]
-"""Called with the number of a job and what it reports on its way."""
+"""Called with the index of a job and its progress."""
 
 
 @dataclass(frozen=True)
 class Done:
-    """The end of a job: its value, or what went wrong."""
+    """The end of a job: its value or its error."""
 
     index: int
     value: Any = None
@@ -27,7 +27,7 @@ class Done:
 
 
 class LostError(RuntimeError):
-    """A job whose workers died, again and again."""
+    """A job whose workers died repeatedly."""
 
 
 class Workers(AbstractContextManager["Workers"]):
@@ -38,10 +38,10 @@ class Workers(AbstractContextManager["Workers"]):
 
     @abstractmethod
     def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
-        """`work` on every job: the end of each one, exactly once, in whatever order they come."""
+        """`work` on every job: the end of each one, exactly once, in any order."""
 
     def each(self, work: Work, jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and value of each job, as they are done; the first error is raised."""
+        """The index and value of each job, as they finish; the first error is raised."""
         for done in self.run(work, jobs):
             if done.error is not None:
                 raise done.error
@@ -55,7 +55,7 @@ class Workers(AbstractContextManager["Workers"]):
 
 
 class Here(Workers):
-    """One job after the other, in this process."""
+    """Jobs one after another, in this process."""
 
     def run(self, work: Work, jobs: Sequence[Any], hear: Hear | None = None) -> Iterator[Done]:
         for index, job in enumerate(jobs):
@@ -65,7 +65,7 @@ class Here(Workers):
 
 
 def attempt(work: Work, job: Any) -> tuple[Any, Exception | None]:
-    """The value of a job, or its error with the traceback as a note, which is not lost between processes."""
+    """The value of a job, or its error with the traceback as a note, which survives pickling."""
     try:
         return work(job), None
     except Exception as error:

@@ -1,1 +1,1 @@
-"""Networks cut at a place: what a cut costs and saves, and its file."""
+"""Networks cut at a place: costs, savings and files."""

@@ -19,17 +19,16 @@ from winze.readings.wording import speed_up
 from winze.shape.capture.example import Example
 
 SAMPLES = 32
-"""Samples on which cuts are timed, by a scan and by `truncate` alike: speed-ups depend on how many there are."""
+"""Samples on which a scan and `truncate` time cuts: speed-ups depend on their number."""
 ENOUGH = 1.0
-"""Seconds for which quick networks run."""
+"""Seconds for which fast networks are timed."""
 
 
 @dataclass(frozen=True)
 class Cost:
     """Parameters, floating-point operations of one batch, and the seconds of each of its runs.
 
-    Whatever else a machine does makes a run slower, never faster: `seconds` is the fastest run, and 95 % of the runs
-    took no longer than `high`.
+    Other load on a machine only ever slows a run down: `seconds` is the fastest run, and `high` the 95th percentile.
     """
 
     parameters: int
@@ -43,13 +42,13 @@ class Cost:
 
     @property
     def high(self) -> float:
-        """What 95 % of the runs did not exceed."""
+        """The 95th percentile of the runs."""
         return float(np.quantile(self.times, 0.95))
 
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """How many times faster a network is than another; in 90 % of the rounds it was between `low` and `high`."""
+    """How many times faster one network is than another; in 90 % of the rounds it was between `low` and `high`."""
 
     value: float
     low: float
@@ -77,11 +76,11 @@ def costs(
     track: Track = plainly,
     count: Callable[[Example], list[int]] | None = None,
 ) -> list[Cost]:
-    """Measure networks, which may share modules, in eval mode on one batch; they and the RNG are left as they were.
+    """Measure networks, which may share modules, in eval mode on one batch; they and the RNG are not changed.
 
-    They run in turns, so that what slows a machine down for a while slows down all of them alike: for a second, and
-    seven rounds at least, which four seconds cut down to three. Operations are counted on two samples. `one_round`
-    times all of them at once, and `count` counts their operations, where there is a quicker way than to run each.
+    They run in turns, so that temporary load affects all of them alike: for one second and at least seven rounds, or
+    three rounds if those take more than four seconds. Operations are counted on two samples. `one_round` times all of
+    them at once, and `count` counts their operations, where there is a faster way than to run each.
     """
     whole = Example(given)
     few = whole.with_batch(min(2, whole.batch))
@@ -95,7 +94,7 @@ def costs(
 
 
 def _rounds(run: Callable[[], list[float]]) -> Iterator[list[float]]:
-    """The times of each round, after one that warms up."""
+    """The times of each round, after one warm-up round."""
     run()
     begun, count = time.perf_counter(), 0
     while count < 3 or (count < 7 and time.perf_counter() < begun + 4) or time.perf_counter() < begun + ENOUGH:
@@ -104,7 +103,7 @@ def _rounds(run: Callable[[], list[float]]) -> Iterator[list[float]]:
 
 
 class Operations(FlopCounterMode):
-    """Operations of a whole network: torch follows its modules by hooks for gradients, which some networks break."""
+    """Operations of a whole network: torch tracks modules by gradient hooks, which fail in some networks."""
 
     def __init__(self) -> None:
         super().__init__(display=False)
@@ -128,7 +127,7 @@ def _seconds(net: nn.Module, args: Any, kwargs: Any) -> float:
 
 
 def now(net: nn.Module) -> float:
-    """The time in seconds, once everything that a network's device has been given is done."""
+    """The time in seconds, after the network's device has finished all queued work."""
     if torch.cuda.is_initialized() and any(p.is_cuda for p in net.parameters()):
         torch.cuda.synchronize()
     return time.perf_counter()

@@ -1,4 +1,4 @@
-"""What cutting a network after each of its places would cost and save."""
+"""The costs and savings of a cut after each place of a network."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from winze.shape.capture.example import Example
 
 @dataclass
 class Stamp(Stop):
-    """A hook that notes when a network reaches the place of a cut, and how long the cut's head takes there.
+    """A hook that stores when a network reaches the place of a cut, and how long the cut's head takes.
 
     A cut runs the network's own forward up to its place: one run of the whole network times all of its cuts.
     """
@@ -42,7 +42,7 @@ class Stamp(Stop):
 
 @dataclass
 class Clock:
-    """Times one run of a network, and its cuts on the way."""
+    """Times one run of a network and of all its cuts."""
 
     net: nn.Module
     stamps: list[Stamp]
@@ -59,7 +59,7 @@ class Clock:
 
 @dataclass
 class Tally(Stop):
-    """A hook that notes how many operations a network has taken to the place of a cut, and how many its head takes."""
+    """A hook that stores the operations of a network up to the place of a cut, and those of its head."""
 
     head: nn.Module = field(default_factory=nn.Identity)
     counter: Counter | None = None
@@ -78,7 +78,7 @@ class Tally(Stop):
 
 @dataclass
 class Counter:
-    """Counts the operations of one run of a network, and of its cuts on the way."""
+    """Counts the operations of one run of a network and of all its cuts."""
 
     net: nn.Module
     stamps: list[Tally]
@@ -100,12 +100,12 @@ class Counter:
 def measure_cuts(net: nn.Module, scan: Scan, batch: Any, track: Track = plainly) -> None:
     """Add parameters, operations and seconds of the whole network and of every cut to a scan's readings.
 
-    `cut_seconds` is the fastest run of one batch, up to what 95 % of the runs took; `cut_speed_up` compares it with the
-    whole network.
+    `cut_seconds` is the fastest run of one batch, its upper end the 95th percentile; `cut_speed_up` compares it with
+    the whole network.
     """
     net, readings, data = unwrapped(net), scan.readings, scan.data
     example = Example(batch)
-    few = example.with_batch(min(2, example.batch))  # enough to see what a place needs
+    few = example.with_batch(min(2, example.batch))  # enough to find what a place uses
     cuts: dict[Place, Truncated] = {}
     used = dict(zip(scan.places, uses(net, [called(place) for place in scan.places], few), strict=True))
     for place in track(scan.places, "cutting", len(scan.places)):

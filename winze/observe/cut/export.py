@@ -1,4 +1,4 @@
-"""A network as a program that runs without winze: ONNX, or what `torch.export` saves."""
+"""Export a network as a program that runs without winze: ONNX or `torch.export`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from winze.observe.passes.cuda_graph import alike
 from winze.shape.capture.example import Example
 
 BATCH = 3
-"""Samples of the batch that is traced: torch takes batches of 0 and 1 for special."""
+"""Samples of the batch that is traced: torch treats batches of 0 and 1 as special."""
 
 
 class Callee(nn.Module):
-    """A network that takes all of its inputs by their order; the last ones go to arguments of these names."""
+    """A network that takes all of its inputs by position; the last ones go to arguments of these names."""
 
     def __init__(self, net: nn.Module, names: tuple[str, ...]) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ def to_pt2(net: nn.Module, example: Example) -> bytes:
 def to_onnx(net: nn.Module, example: Example) -> bytes:
     """The network as an ONNX model, in eval mode, for batches of any size.
 
-    Where ONNX Runtime is installed, what it gives for another batch is held against the network.
+    Where ONNX Runtime is installed, its output for another batch is compared with the network's.
     """
     try:
         import onnx  # noqa: F401
@@ -96,12 +96,12 @@ def _check_onnx(body: bytes, net: nn.Module, example: Example) -> None:
         own = net(*sample.args, **sample.kwargs)
     expected = [leaf.cpu() for leaf in pytree.tree_leaves(own) if isinstance(leaf, Tensor)]
     if not alike(found, expected):
-        raise ValueError(f"ONNX Runtime gives other values than {type(net).__name__}: nothing was written")
+        raise ValueError(f"ONNX Runtime returns other values than {type(net).__name__}: nothing was written")
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """While open, torch's exporters keep their advice to themselves: what goes wrong is raised."""
+    """While open, torch's exporters print no advice; errors are still raised."""
     before = logging.root.manager.disable
     logging.disable(logging.WARNING)
     try:

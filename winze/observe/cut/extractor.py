@@ -21,15 +21,16 @@ def extractor(
     example: Any = None,
     force: bool = False,
 ) -> list[str]:
-    """The names of the weights that a network uses up to a place; left out, up to the start of its tunnel.
+    """The names of the weights that a network uses up to a place; by default, up to the start of its tunnel.
 
     In continual learning these are the ones to freeze or to regularise (Masarczyk et al., 2023, arXiv 2305.19753):
 
         for name in winze.extractor(net, scan):
             net.get_parameter(name).requires_grad_(False)
 
-    The batch norms among them move their statistics in train mode all the same: put those modules in eval mode.
-    `at`, `threshold`, `example` and `force` are as in `truncate`; the scan must be of this network, as it is now.
+    Batch norms among them still update their statistics in train mode: put those modules in eval mode.
+    `at`, `threshold`, `example` and `force` are as in `truncate`; the scan must be of this network in its present
+    state.
     """
     net = unwrapped(net)
     options: dict[str, Any] = {"threshold": threshold, "example": example, "force": force}

@@ -1,4 +1,4 @@
-"""A trained or a cut network as one file, and back: safetensors, or ONNX and `torch.export` for others to run."""
+"""Save and load a trained or cut network as one file: safetensors, or ONNX and `torch.export` to run elsewhere."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ SUFFIXES = (".safetensors", ".onnx", ".pt2")
 
 
 def check_file(file: str | Path) -> Path:
-    """The path itself, where a network can be saved under it; else an error before any work."""
+    """The path, if a network can be saved there; else an error before any work."""
     path = check_target(Path(file))
     if path.suffix not in SUFFIXES:
         raise ValueError(
-            f"{path}: the suffix says what to write: .safetensors (for winze.load), .onnx or .pt2 (torch.export), not "
+            f"{path}: the suffix must be .safetensors (for winze.load), .onnx or .pt2 (torch.export), not "
             f"{path.suffix or 'none'!r}"
         )
     return path
@@ -46,9 +46,9 @@ def save(
     """Write a network, cut or whole; the file appears complete or not at all.
 
     `.safetensors` holds its weights, its rules, its `cut`, and how to build it again, for `winze.load`: `network`, a
-    name or what `winze.networks.describe` gives. A network without one is loaded back with `net=`. `.onnx` (extra
+    name or what `winze.networks.describe` gives. A network without a name is loaded with `net=`. `.onnx` (extra
     `onnx`) and `.pt2` (`torch.export`) hold a program in eval mode that takes batches of any size; `example` is a
-    batch that the network takes, where none can be worked out.
+    batch that the network takes, where none can be derived.
     """
     path, net = check_file(file), unwrapped(net)
     if path.suffix == ".safetensors":
@@ -66,11 +66,11 @@ def pack(net: nn.Module, network: str | Mapping[str, Any] | None) -> bytes:
 
 
 def load(file: str | Path, net: nn.Module | None = None, trust: bool = False) -> nn.Module:
-    """A trained or cut network back from its file, in eval mode.
+    """Load a trained or cut network from its file, in eval mode.
 
-    The file is data: what it says builds networks of winze, timm and torchvision by name, and nothing else. `net` is a
-    network like the one saved, of which a copy takes the weights; it is needed where there is no such name. A
-    `file.py:function` in the file is run with `trust=True` only.
+    The file is data: it can only name networks of winze, timm and torchvision to build. `net` is a
+    network like the one saved, of which a copy takes the weights; it is needed where the file has no such name. A
+    `file.py:function` in the file is run only with `trust=True`.
     """
     path = Path(file)
     told, shapes = _header(path)
@@ -86,7 +86,7 @@ def load(file: str | Path, net: nn.Module | None = None, trust: bool = False) ->
         loaded = _rebuilt(told, whole, shapes, path) if "place" in told else whole
     check_fit(shapes, loaded, path)
     _fill(loaded, read_weights(path, strip=False))
-    if told["rules"] is not None:  # files of older versions do not say
+    if told["rules"] is not None:  # files of older versions do not store it
         warn_of_rules(told["rules"], loaded, path)
     return loaded.eval()
 
@@ -118,7 +118,7 @@ def _bytes(net: nn.Module, told: Mapping[str, Any]) -> bytes:
 
 
 def _is_built_again(told: dict[str, Any], net: Truncated) -> bool:
-    """Whether its name builds this very network, which rules and options beside the name change; True if unknown."""
+    """Whether its name alone builds this network, without rules or options; True if unknown."""
     if told["network"] is None or is_file(told["network"]):
         return True
     own = deepcopy(net).cpu().eval()
@@ -132,14 +132,14 @@ def _is_built_again(told: dict[str, Any], net: Truncated) -> bool:
         _fill(again, own.state_dict())
         if any(fingerprint(again)[part] != fingerprint(own)[part] for part in ("architecture", "rules")):
             return False
-        with suppress(Exception):  # where it takes something else than floats of a shape, this is all there is to see
+        with suppress(Exception):  # for inputs other than floats of one shape, nothing else can be compared
             noise = torch.randn(told["example"], dtype=_dtype(own))
             return alike(again(noise), own(noise))
     return True
 
 
 def _header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
-    """What a file says of its network, checked, and the shapes of its tensors, none of which has been read."""
+    """The checked description of a file's network, and the shapes of its tensors; no tensor is read."""
     from safetensors import safe_open
 
     if not path.is_file():
@@ -152,7 +152,7 @@ def _header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
         if path.suffix in (".onnx", ".pt2"):
             how = "torch.export.load" if path.suffix == ".pt2" else "onnxruntime"
             raise ValueError(f"{path} is a program, not weights: read it with {how}") from error
-        read_weights(path)  # says what is wrong, unless it is a checkpoint of tensors
+        read_weights(path)  # raises, unless it is a checkpoint of tensors
         raise ValueError(
             f"{path} is not a safetensors file: it holds weights, but not how to build the network; build it and call "
             "winze.networks.load_weights(net, file)"
@@ -162,12 +162,12 @@ def _header(path: Path) -> tuple[dict[str, Any], dict[str, tuple[int, ...]]]:
     try:
         told = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: what it says of its network is no JSON: {error}") from error
+        raise ValueError(f"{path}: its description of the network is not JSON: {error}") from error
     return _checked(told, path), shapes
 
 
 def _checked(told: Any, path: Path) -> dict[str, Any]:
-    """What a file says of its network, if winze can have written it."""
+    """The description of a file's network, if winze can have written it."""
     if not isinstance(told, dict) or told.get("version") not in (1, VERSION):
         version = told.get("version") if isinstance(told, dict) else None
         raise ValueError(f"{path} has format {version!r} of a network; this winze reads {VERSION}")
@@ -220,7 +220,7 @@ _OF_CUTS: dict[str, Callable[[Any], bool]] = {
 
 
 def _rebuilt(told: dict[str, Any], net: nn.Module, shapes: Mapping[str, Any], source: object) -> Truncated:
-    """The network cut again where it was, without running it; the head is as large as the file's."""
+    """The network cut again at the same place, without running it; the head is as large as the file's."""
     try:
         body = prefix_of(net, told["place"], told["call"], told["left_out"], copy=False)
     except (AttributeError, CutError) as error:
@@ -237,7 +237,7 @@ def _rebuilt(told: dict[str, Any], net: nn.Module, shapes: Mapping[str, Any], so
 
 
 def _fill(net: nn.Module, state: Mapping[str, Tensor]) -> None:
-    """Put tensors in place of a network's, in their own precision; weights that were tied stay so."""
+    """Replace a network's tensors, in the precision of the file; tied weights stay tied."""
     shared: dict[int, list[tuple[nn.Module, str]]] = {}
     for module in net.modules():
         for key, parameter in module._parameters.items():

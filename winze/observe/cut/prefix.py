@@ -1,7 +1,5 @@
-"""The front part of a network: its own forward, run as its author wrote it and ended at one call of one module.
-
-Nothing is read off or rewritten: a hook on the module raises, and what it puts out is the result. Parts that had not
-been used by then are left out.
+"""The first part of a network: its own forward, ended at one call of one module. Nothing is traced or rewritten: a hook
+on the module raises, and the module's output is the result. Parts that were not used up to there are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ OF_EVERY_MODULE = {*dir(nn.Module), *vars(nn.Module())}
 
 
 class CutError(RuntimeError):
-    """A network that cannot be cut at a place; `part` is the left-out part that was asked for, if one was."""
+    """A network that cannot be cut at a place; `part` is the left-out part that was accessed, if any."""
 
     def __init__(self, message: str, part: str | None = None) -> None:
         super().__init__(message)
@@ -36,7 +34,7 @@ class CutError(RuntimeError):
 
 
 class Reached(BaseException):
-    """Ends a forward; no error, so that no handler in a network stops it."""
+    """Ends a forward; not an `Exception`, so that no handler in a network catches it."""
 
     def __init__(self, stop: Stop, output: Any) -> None:
         super().__init__()
@@ -51,19 +49,19 @@ class Stop:
     seen: int = 0
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
-        if self.call:  # no state where none is needed: compilers like it so
+        if self.call:  # stateless where possible, for the sake of compilers
             self.seen += 1
             if self.seen <= self.call:
                 return
         raise Reached(self, output)
 
     def before(self, module: nn.Module, args: Any, kwargs: Any) -> None:
-        """The same on the way into the module: the result is what it is given."""
+        """The same before the module runs: the result is the module's input."""
         given = tensors_of((args, kwargs))
         self(module, args, given[0] if len(given) == 1 else (args, kwargs))
 
     def at(self, net: nn.Module, name: str) -> RemovableHandle:
-        """Hang it on the module of a place."""
+        """Register it on the module of a place."""
         if name.startswith(BEFORE):
             module = net.get_submodule(name.removeprefix(BEFORE))
             return module.register_forward_pre_hook(self.before, prepend=True, with_kwargs=True)
@@ -71,7 +69,7 @@ class Stop:
 
 
 class LeftOut(nn.Module):
-    """Stands where a module or a parameter was that is not needed up to the place."""
+    """Replaces a module or a parameter that is not needed up to the place."""
 
     def __init__(self, path: str, part: Any) -> None:
         super().__init__()
@@ -107,7 +105,7 @@ class LeftOut(nn.Module):
 
 
 class Prefix(nn.Module):
-    """A network up to one call of one of its modules; takes what the network takes, returns what the module does."""
+    """A network up to one call of one of its modules; takes the network's inputs and returns the module's output."""
 
     def __init__(self, net: nn.Module, name: str, call: int = 0) -> None:
         super().__init__()
@@ -134,7 +132,7 @@ class Prefix(nn.Module):
 
 @dataclass
 class Use:
-    """What a network had used when it reached a place, and what the place put out."""
+    """What a network had used when it reached a place, and the place's output."""
 
     output: Any = None
     called: set[nn.Module] = field(default_factory=set)
@@ -142,7 +140,7 @@ class Use:
     storages: set[int] = field(default_factory=set)
 
     def of(self, part: nn.Module | Tensor) -> bool:
-        """Whether a parameter or anything of a module was used."""
+        """Whether a parameter, or any part of a module, was used."""
         if isinstance(part, Tensor):
             return _storage(part) in self.storages
         held = (*part.parameters(), *part.buffers())
@@ -166,7 +164,7 @@ def prefix(
         except CutError as error:
             if error.part not in left_out:
                 raise
-            left_out.remove(error.part)  # its class or its shape is asked for, though it is not run
+            left_out.remove(error.part)  # its class or its shape may be read although it is not run
             continue
         if not alike(output, use.output):
             raise CutError(f"{type(net).__name__} copied and cut after {name!r} gives other values there than it does")
@@ -206,7 +204,7 @@ def _part(net: nn.Module, path: str) -> nn.Module | Tensor:
 
 @dataclass
 class Snapshot(Stop):
-    """A hook that stores what a network has used when it reaches a place, and lets it run on."""
+    """A hook that stores what a network has used when it reaches a place, and lets it continue."""
 
     use: Use = field(default_factory=Use)
     found: Use | None = None
@@ -229,7 +227,7 @@ def uses(net: nn.Module, places: Sequence[tuple[str, int]], example: Example) ->
 
 
 def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
-    """Run a network up to a place and see what it uses."""
+    """Run a network up to a place and return what it uses."""
     use, stop = Use(), Stop(call)
     try:
         with _followed(net, use, [(stop, name)]):
@@ -244,7 +242,7 @@ def _use(net: nn.Module, name: str, call: int, example: Example) -> Use:
 
 @contextmanager
 def _followed(net: nn.Module, use: Use, stops: Iterable[tuple[Stop, str]]) -> Iterator[None]:
-    """While open, `use` follows what the network runs in eval mode, and the stops hang at their places."""
+    """While open, `use` tracks what the network runs in eval mode, and the stops are registered at their places."""
     handles = []
     for module in net.modules():
         if not isinstance(module, torch.jit.ScriptModule):
@@ -260,7 +258,7 @@ def _followed(net: nn.Module, use: Use, stops: Iterable[tuple[Stop, str]]) -> It
 
 
 def _unused(module: nn.Module, path: str, use: Use) -> Iterator[str]:
-    """The parts that were not used, of modules that were at work or are containers; what has finished is kept whole."""
+    """The unused parts of modules that were running or are containers; modules that had finished are kept whole."""
     for key, parameter in module._parameters.items():
         if parameter is not None and not use.of(parameter):
             yield f"{path}{key}"
@@ -272,7 +270,7 @@ def _unused(module: nn.Module, path: str, use: Use) -> Iterator[str]:
 
 
 class _Watched(TorchDispatchMode):
-    """Notes the storages of all tensors that go into an operation, whichever way a forward gets at them."""
+    """Notes the storages of all tensors that go into an operation, however a forward accesses them."""
 
     supports_higher_order_operators = True
 
@@ -295,7 +293,7 @@ def _storage(tensor: Tensor) -> int:
 
 @contextmanager
 def _plain_calls() -> Iterator[None]:
-    """While open, the tracer of `torch.export` does not see calls of modules: it cannot be left by an exception."""
+    """While open, the tracer of `torch.export` does not see calls of modules: an exception cannot leave it."""
     traced = nn.Module.__call__
     nn.Module.__call__ = nn.Module._wrapped_call_impl  # type: ignore[method-assign]
     try:

@@ -1,4 +1,4 @@
-"""Cut off what does not help: keep a network up to a place and put the probe on top."""
+"""Cut a network: keep it up to a place and put the probe on top."""
 
 from __future__ import annotations
 
@@ -29,17 +29,16 @@ from winze.shape.capture.example import Example, accepted
 BATCH = 256
 """Samples per batch where an accuracy is measured."""
 NEEDED = ("data", "places", "layouts", "pool", "measures", "rank", "class_count")
-"""What a scan has to say of itself for a cut."""
+"""The conventions that a scan must hold for a cut."""
 
 
 @dataclass(frozen=True)
 class Cut:
-    """What cutting at `place` costs and saves.
+    """The costs and savings of a cut at `place`.
 
-    `accuracy` and `accuracy_before` were measured on so many samples as `measured` says; where that is 0 they are
-    estimates, the scan's. Before is the whole network (`own`), or the scan's last probe, where the network's outputs do
-    not match the labels. Operations and seconds are of one batch of so many `samples`. `note` says what speaks against
-    all this.
+    `accuracy` and `accuracy_before` were measured on `measured` samples; where that is 0, they are the scan's
+    estimates. `accuracy_before` is that of the whole network (`own`), or of the scan's last probe where the network's
+    outputs do not match the labels. Operations and seconds are those of one batch of `samples`. `note` holds warnings.
     """
 
     place: Place
@@ -75,7 +74,7 @@ class Cut:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Cut:
-        """The way back from `to_dict`; a ValueError where these are no such values."""
+        """The inverse of `to_dict`; raises a ValueError for other values."""
         numbers = {key: value for key, value in values.items() if key not in ("place", "speed_up", "note")}
         note = values.get("note")
         try:
@@ -102,7 +101,7 @@ class Cut:
 
 
 class PooledHead(nn.Module):
-    """Features of a place as the scan took them, and a linear head on them."""
+    """Features of a place as the scan pooled them, and a linear head on them."""
 
     def __init__(
         self, classes: int, features: int, layout: Layout, pool: Pool, seed: int, most: int, output: int
@@ -121,9 +120,8 @@ class PooledHead(nn.Module):
 
 
 class Truncated(nn.Module):
-    """A network up to a place with a head on top: an ordinary module that saves, loads and exports.
-
-    `cut` says what it costs and saves, `spec` how to build it again.
+    """A network up to a place with a head on top: an ordinary module that can be saved, loaded and exported. `cut`
+    holds its costs and savings, `spec` how to build it again.
     """
 
     def __init__(self, body: Prefix, head: nn.Module, cut: Cut | None, spec: dict[str, Any]) -> None:
@@ -151,19 +149,19 @@ def truncate(
 ) -> Truncated:
     """Keep a network up to a place and put the scan's probe on top.
 
-    `at` is a place, its name or its number from 0; left out, the start of the tunnel at `threshold`. `head` is
+    `at` is a place, its name or its number from 0; by default, the start of the tunnel at `threshold`. `head` is
     `"probe"`, a module of your own that takes the place's output, or None for the bare output. `network` is the name
     or `file.py:function` by which `winze.load` builds the network again.
 
-    The result's `cut` has the accuracy on `data`, test data as `scan` takes them, and on how many samples; without
-    data it is an estimate, that of the probe in the scan. Parameters, operations and seconds are measured on `example`
-    (left out: 32 samples of the data, or noise of the shape scanned).
+    The result's `cut` has the accuracy on `data`, test data as `scan` takes them, with the number of samples; without
+    data it is the probe's accuracy in the scan, an estimate. Parameters, operations and seconds are measured on
+    `example` (by default 32 samples of the data, or noise of the scanned shape).
 
     The scan must be of this network: its architecture, rules and weights are compared with the fingerprint that the
-    scan holds. `force=True` cuts all the same, and `cut.note` says so.
+    scan holds. `force=True` cuts regardless, and `cut.note` says so.
 
     The result has weights of its own: training it leaves the network as it is. With `copy=False` it shares the
-    network's tensors, which takes no memory, and training the one trains the other.
+    network's tensors: that takes no memory, and training one trains the other.
     """
     net = unwrapped(net)
     note = check_scan(net, scan, force)
@@ -178,7 +176,7 @@ def truncate(
         except (TypeError, RuntimeError, IndexError) as error:
             if example is not None or is_out_of_memory(error):
                 raise
-            raise ValueError(f"the network does not take noise of the shape scanned, pass example=: {error}") from error
+            raise ValueError(f"the network does not take noise of the scanned shape, pass example=: {error}") from error
         if measure:
             timed = sample if example is not None else sample.with_batch(SAMPLES)
             small.cut = _cut(net, small, scan, place, timed, feed)
@@ -186,13 +184,13 @@ def truncate(
 
 
 def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
-    """Raise unless a scan is of this network; with `force`, what is wrong instead (empty where nothing is)."""
+    """Raise unless a scan is of this network; with `force`, return the reason instead (empty where there is none)."""
     told = scan.readings.conventions
     if lacking := [name for name in NEEDED if name not in told]:
-        raise ValueError(f"these are no readings of a scan: they do not say {', '.join(lacking)}")
+        raise ValueError(f"these are not the readings of a scan: they lack {', '.join(lacking)}")
     stored = told.get("fingerprint")
     if not isinstance(stored, dict):
-        note = "the scan has no fingerprint of its network, since an older winze made it"
+        note = "the scan has no fingerprint of its network: an older winze wrote it"
     elif wrong := difference(stored, net):
         note = f"the scan is of {wrong}"
     else:
@@ -217,7 +215,7 @@ def cut_at(
     note: str = "",
     use: Use | None = None,
 ) -> Truncated:
-    """A network up to a place of its scan with a head on top, in the modes of the network; no cost is measured.
+    """A network up to a place of its scan with a head on top, in the modes of the network; no costs are measured.
 
     `use`: what the network has used at the place for this sample, where that is known.
     """
@@ -329,7 +327,7 @@ def _device(net: nn.Module) -> torch.device:
 
 
 def _check_batches(small: Truncated, sample: Example, output: int) -> None:
-    """A cut that is bound to one batch size is no network: find out now."""
+    """Raise where a cut network runs at one batch size only."""
     larger = sample.with_batch(sample.batch + 1)
     try:
         with torch.no_grad(), unchanged(small, training=False):
@@ -373,7 +371,8 @@ def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Exam
 
 @torch.no_grad()
 def _measured(net: nn.Module, small: nn.Module, scan: Scan, feed: Feed) -> tuple[int, float, float]:
-    """On how many samples, the accuracy of the cut and that of the network; NaN where its outputs are other classes."""
+    """The number of samples, the accuracy of the cut and that of the network; NaN where its outputs are other
+    classes."""
     told = scan.readings.conventions
     feed.kept = None if told.get("labels") is None else torch.tensor(told["labels"])
     right = {small: 0.0, net: 0.0}

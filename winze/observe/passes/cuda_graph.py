@@ -1,6 +1,6 @@
 """The one place where CUDA graphs are captured, and the forward of a scan that is replayed from one.
 
-Where a network is small, a GPU waits for kernel launches and for Python's hooks; a CUDA graph needs one launch.
+In small networks a GPU waits for kernel launches and Python hooks; a CUDA graph needs one launch.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 BEFORE = 3
-"""Batches that run plainly first: what is made on first use is made then."""
+"""Batches that run without a graph first, so that lazy initialisation is over."""
 WORTH = 12
-"""Batches below which no recording is tried: it takes some forwards itself."""
+"""Batches below which no capture is tried: a capture itself takes some forwards."""
 SMALL = 1 << 22
-"""Features of all places of a batch, which a recording holds at once, and numbers that go into the network: 16 MB in
-float32. What is larger keeps a GPU busy without a recording, whose memory it would double."""
+"""Features of all places of a batch, which a graph holds at once, and elements of the network's input: 16 MB in
+float32. Larger batches keep a GPU busy without a graph, which would double their memory."""
 UNEQUAL = 0.01
-"""Of whole numbers, the share that may differ between a recording and the plain forward."""
+"""The share of integers that may differ between a replay and the plain forward."""
 DEVICES = ("cuda",)
-"""Where forwards can be recorded."""
+"""Device types on which forwards can be captured."""
 EMPTY = "The CUDA Graph is empty"
-"""How PyTorch's warning about a graph without a kernel begins."""
+"""The beginning of PyTorch's warning about a graph without a kernel."""
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 T = TypeVar("T")
 
 _kept: dict[torch.device, tuple[Any, Any]] = {}
-"""Of each device a recording that is done with, and its stream: the next one takes both, and the memory behind them."""
+"""For each device a graph that is no longer used, and its stream: the next capture reuses both, and their memory."""
 
 
 def is_worth_it(net: nn.Module, device: torch.device | None, batches: int) -> bool:
-    """Whether so many batches pay for a recording, where there can be one: somebody's hooks would not be called."""
+    """Whether a capture is possible and so many batches repay it; no hooks of users are called in a replay."""
     if device is None or device.type not in DEVICES or batches < WORTH:
         return False
     kinds = (kind for module in net.modules() for kind in (module._forward_hooks, module._forward_pre_hooks))
@@ -46,12 +46,12 @@ def is_worth_it(net: nn.Module, device: torch.device | None, batches: int) -> bo
 
 
 class Replay(Generic[T]):
-    """A forward, by recording as soon as there is one.
+    """A forward that is replayed from a CUDA graph once there is one.
 
-    A recording is first compared with two batches that ran plainly, from outputs that were spoiled before, so that
-    what the graph does not write cannot pass for a result. A network that waits for the GPU, because it looks at its
-    own numbers or moves them to the CPU, is not recorded; one whose capture fails or is empty, or that gives other
-    numbers, runs plainly to the end. What a recording gives lies in memory that the next batch overwrites.
+    A replay is first compared with the plain forward of two batches; its outputs are overwritten beforehand, so that a
+    tensor that the graph does not write cannot pass for a result. A network that synchronises with the GPU, because it
+    reads values or moves them to the CPU, is not captured; one whose capture fails or is empty, or whose replay
+    differs, runs without a graph to the end. The next batch overwrites the memory of a replay's results.
     """
 
     def __init__(self, forward: Callable[[Arguments], T], device: torch.device) -> None:
@@ -63,7 +63,7 @@ class Replay(Generic[T]):
         self._done: Callable[[], None] = lambda: None
 
     def __call__(self, arguments: Arguments) -> T | None:
-        """What the forward gives for one batch; None where it is to be run by whoever asks."""
+        """The result of the forward for one batch; None where the caller has to run it."""
         self.seen += 1
         if self.given_up or self.seen <= BEFORE:
             return None
@@ -79,14 +79,14 @@ class Replay(Generic[T]):
         return self._recorded(arguments, self.forward(arguments), *self._earlier)
 
     def close(self) -> None:
-        """Leave the memory of the recording to the next one."""
+        """Leave the memory of the graph to the next capture."""
         self._done()
 
     def _recorded(self, now: Arguments, plain: T, before: Arguments, plain_before: T) -> T:
-        """Record the batch of now, and give what the recording says of it where it can be believed."""
+        """Capture the present batch; return the replayed result if it agrees with the plain one."""
         self._kind, self._earlier = kind(now), None
         self._inputs: Arguments = pytree.tree_map(lambda leaf: leaf.clone() if isinstance(leaf, Tensor) else leaf, now)
-        with suppress(Exception):  # whatever a forward does that a recording cannot: it runs plainly, as before
+        with suppress(Exception):  # whatever a forward does that a graph cannot: it runs without one, as before
             without_waiting(lambda: self.forward(self._inputs))
             self._again, self._found, self._done = record(lambda: self.forward(self._inputs), self.device)
             known = plain_before, plain
@@ -96,11 +96,11 @@ class Replay(Generic[T]):
         return plain
 
     def _agrees(self, arguments: Arguments, plain: T, known: tuple[T, T]) -> bool:
-        """Whether a replay writes all outputs anew, and what the plain forward gives."""
+        """Whether a replay writes all outputs, and agrees with the plain forward."""
         before = spoil(self._found, known)
         if alike(self._replayed(arguments), plain):
             return True
-        for leaf, value in before:  # one that the graph does not write may be a constant of somebody's
+        for leaf, value in before:  # one that the graph does not write may be a constant of the network
             leaf.copy_(value)
         return False
 
@@ -115,12 +115,12 @@ class Replay(Generic[T]):
 
 
 def without_waiting(work: Callable[[], Any]) -> None:
-    """Do a piece of work, and raise where it waits for the GPU: PyTorch 2.11 does not recover from recording that."""
+    """Run `work`, and raise where it synchronises with the GPU: PyTorch 2.11 does not recover from capturing that."""
     if not torch.cuda.is_available():
         return
     before = torch.cuda.get_sync_debug_mode()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # PyTorch says that this mode does not see everything
+        warnings.simplefilter("ignore")  # PyTorch warns that this mode does not detect every synchronisation
         try:
             torch.cuda.set_sync_debug_mode("error")
             work()
@@ -129,17 +129,19 @@ def without_waiting(work: Callable[[], Any]) -> None:
 
 
 def record(work: Callable[[], T], device: torch.device) -> tuple[Callable[[], None], T, Callable[[], None]]:
-    """Record what a piece of work launches, without running it.
+    """Capture the kernels that `work` launches, without running them.
 
-    How to run it, where its results will then lie, and what to call when it is done with.
+    Returns a function that replays them, their results, and a function that releases the graph.
     """
     last, stream = _kept.pop(device, (None, None))
     with torch.cuda.device(device):
         stream = stream or torch.cuda.Stream()
         graph, pool = torch.cuda.CUDAGraph(), None if last is None else last.pool()
         torch.cuda.synchronize()
-        with torch.cuda.stream(stream):  # torch.cuda.graph would empty the cache of memory each time
-            begin = partial(graph.capture_begin, pool, capture_error_mode="thread_local")  # a loader's threads go on
+        with torch.cuda.stream(stream):  # torch.cuda.graph would empty the memory cache each time
+            begin = partial(
+                graph.capture_begin, pool, capture_error_mode="thread_local"
+            )  # a loader's threads keep running
             found = captured(work, begin, graph.capture_end)
 
     def done() -> None:
@@ -149,11 +151,11 @@ def record(work: Callable[[], T], device: torch.device) -> tuple[Callable[[], No
 
 
 class EmptyGraphError(RuntimeError):
-    """A CUDA graph holds no kernel: replaying it would leave stale numbers where results are expected."""
+    """A CUDA graph holds no kernel: replaying it would leave stale results."""
 
 
 def captured(work: Callable[[], T], begin: Callable[[], None], end: Callable[[], None]) -> T:
-    """Do a piece of work between the beginning and the end of a capture; an empty graph raises.
+    """Run `work` between the beginning and the end of a capture; an empty graph raises.
 
     A graph is empty where the work raises before its first kernel, such as one that draws from a generator of its own,
     and where its kernels run on another device or stream. PyTorch warns of it, and replays nothing.
@@ -162,7 +164,7 @@ def captured(work: Callable[[], T], begin: Callable[[], None], end: Callable[[],
     try:
         found = work()
     except BaseException:
-        with warnings.catch_warnings(), suppress(Exception):  # the error of the work says what went wrong
+        with warnings.catch_warnings(), suppress(Exception):  # the error of `work` is the cause
             warnings.filterwarnings("ignore", EMPTY)
             end()
         raise
@@ -180,7 +182,7 @@ def spoil(found: T, known: tuple[T, ...]) -> list[tuple[Tensor, Tensor]]:
     """Fill the outputs of a graph with NaN, or whole numbers with 0 or 1, whichever is rarer; each with its copy.
 
     Tensors that plain forwards return from the same memory are constants, such as a weight: no graph writes them, and
-    they stay as they are.
+    they are left alone.
     """
     before: list[tuple[Tensor, Tensor]] = []
     for leaf, *results in zip(*(pytree.tree_leaves(one) for one in (found, *known)), strict=True):
@@ -195,7 +197,7 @@ def _shares_memory(one: Tensor, other: Any) -> bool:
 
 
 def kind(arguments: Arguments) -> list[Any] | None:
-    """What two batches must have in common to be read by one recording; None where there can be none."""
+    """The key that batches of one graph share; None where there can be no graph."""
     leaves, tree = pytree.tree_flatten(arguments)
     told: list[Any] = [tree]
     for leaf in leaves:
@@ -213,7 +215,7 @@ def _is_plain(tensor: Tensor) -> bool:
 
 
 def alike(one: T, other: T) -> bool:
-    """Whether two forwards gave the same up to rounding."""
+    """Whether two forwards agree up to rounding."""
     first, second = (pytree.tree_leaves(found) for found in (one, other))
     return len(first) == len(second) and all(map(_alike, first, second))
 
@@ -225,9 +227,9 @@ def _alike(one: Any, other: Any) -> bool:
         return False
     if not one.numel():
         return True
-    if not one.is_floating_point():  # such as the largest of some numbers, of which two may be nearly equal
+    if not one.is_floating_point():  # an argmax, for example, of two nearly equal values
         return float((one != other).double().mean()) <= UNEQUAL
     size = other.double().abs().nan_to_num(0.0, 0.0, 0.0)
-    scale = size.amax(-2, keepdim=True) if size.ndim > 1 else size.max()  # of each feature: some are far larger
+    scale = size.amax(-2, keepdim=True) if size.ndim > 1 else size.max()  # per feature: some are far larger
     off = (one.double() - other.double()).abs() > 1e-3 * scale
     return not bool(off.any()) and torch.equal(one.isfinite(), other.isfinite())

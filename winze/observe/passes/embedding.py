@@ -1,4 +1,4 @@
-"""Pictures of a place's features: each sample as a point in the plane."""
+"""Embeddings of a place's features: each sample as a point in the plane."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from winze.observe.passes.inputs import AnyData, argument_names, batches_of, lab
 class Batch:
     """The arguments of one call of the network, and its labels; `offset` counts the samples before it.
 
-    `reduced`: what can be made of its features at once has been made, where the forward may be recorded.
+    `reduced`: the result of `reduce` on all of its features, where the forward may run as a CUDA graph.
     """
 
     args: tuple[Any, ...]
@@ -34,11 +34,10 @@ class Batch:
 
 @dataclass
 class Feed:
-    """One split of one data set, ready to be run through a network as often as needed.
-
-    `kept` are the classes that count, in the order of their new numbers; samples of others are left out. After a
-    pass, `samples` is their number and `size` the largest batch. `offset` counts the samples before the first one
-    where this is a shard (None: as the data says). `names` are the arguments that the network takes (None: any).
+    """One split of one data set, which can be read any number of times. `kept` are the classes in use, in the order of
+    their new numbers; samples of other classes are left out. After a pass, `samples` is their number and `size` the
+    largest batch. `offset` counts the samples before the first one where this is a shard (None: as the data says).
+    `names` are the arguments that the network takes (None: any).
     """
 
     data: AnyData
@@ -54,7 +53,7 @@ class Feed:
 
     @classmethod
     def of(cls, data: AnyData, name: str, batch: int, device: torch.device, net: nn.Module) -> Feed:
-        """Whatever people have, for this network."""
+        """A feed from any form of data that a scan takes."""
         return cls(prepared(data, name, batch, net), name, batch, device, names=argument_names(net))
 
     def __iter__(self) -> Iterator[Batch]:
@@ -82,7 +81,7 @@ class Feed:
         return len(self.data) if hasattr(self.data, "__len__") else 0
 
     def example(self, samples: int = 2) -> Any:
-        """The first samples, as a network takes them: a tuple of arguments or a dict of keyword arguments."""
+        """The first samples as arguments of the network: a tuple or a dict of keyword arguments."""
         batch = next(iter(self))
         return _rows(batch.kwargs or batch.args, lambda t: t[:samples] if t.ndim else t)
 
@@ -125,12 +124,12 @@ def pair(
 
 
 def is_pair(data: AnyData) -> bool:
-    """Whether it is inputs and labels as such, rather than batches of them."""
+    """Whether it is one pair of inputs and labels, rather than batches."""
     return isinstance(data, tuple | list) and len(data) == 2 and isinstance(data[1], Tensor)
 
 
 def _known_labels(data: AnyData, name: str) -> Tensor | None:
-    """The labels that come, where that can be told without reading all of the data; not in their order."""
+    """The labels in the data, in any order, where they are known without reading all of it."""
     if is_pair(data):
         return labels_of(data[1], name)
     if isinstance(data, list | tuple) or (isinstance(data, DataLoader) and not _is_plain(data)):
@@ -139,13 +138,13 @@ def _known_labels(data: AnyData, name: str) -> Tensor | None:
         for attribute in ("labels", "targets"):
             found = getattr(owner, attribute, None)
             if found is not None and hasattr(found, "__len__") and len(found):
-                with suppress(ValueError):  # where they are something else than what the samples come with
+                with suppress(ValueError):  # where they differ from the labels of the samples
                     return _transformed(labels_of(found, name), owner)
     return None
 
 
 def _is_plain(loader: DataLoader[Any]) -> bool:
-    """Whether a loader gives all samples of its dataset, and each as it is."""
+    """Whether a loader yields all samples of its dataset unchanged."""
     ways = (SequentialSampler, RandomSampler)
     if type(loader.sampler) not in ways or type(loader.batch_sampler) not in (BatchSampler, type(None)):
         return False
@@ -154,7 +153,7 @@ def _is_plain(loader: DataLoader[Any]) -> bool:
 
 
 def _transformed(labels: Tensor, dataset: Any) -> Tensor | None:
-    """Labels as a dataset of torchvision's kind gives them, by its own `target_transform`."""
+    """Labels of a torchvision-like dataset, after its `target_transform`."""
     change = getattr(dataset, "target_transform", None)
     if change is None:
         both = getattr(dataset, "transforms", None)

@@ -1,4 +1,4 @@
-"""From what a pass gathered to rows and arrays."""
+"""Turn the results of a pass into rows and arrays."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from winze.place import Place
 from winze.readings import Readings
 
 SMALL = 1024
-"""Moments of no more features are brought to the CPU: their numbers take many small operations."""
+"""Moments of at most so many features are moved to the CPU: their measures take many small operations."""
 
 KEPT = 1000
-"""Test samples whose features are held for embeddings and for measures of samples."""
+"""Test samples whose features are kept for embeddings and per-sample measures."""
 
 
 @dataclass
 class Store:
-    """Where the results on one data set go; `told` collects conventions."""
+    """Stores the results on one data set; `told` collects conventions."""
 
     readings: Readings
     data: str
@@ -51,7 +51,7 @@ class Store:
                 self._add(spot.place, measure.read(features, result.labels[: len(features)]), len(features))
 
     def pairs(self, spots: Sequence[Spot], result: Gathered, method: str | None) -> None:
-        """What belongs to all places together: CKA, and the pictures."""
+        """Results of all places together: CKA and embeddings."""
         if result.cka is not None:
             result.cka.check([f"{self.data} test, place {spot.place.name!r}" for spot in spots])
             matrix = result.cka.matrix().cpu().numpy()
@@ -74,11 +74,11 @@ class Store:
         note = ""
         broken = 0 if result.choice is None else int((result.choice == NONE).sum())
         if result.choice is None:
-            note = "the network's output is not a row of logits a sample"
+            note = "the network's output is not one row of logits per sample"
         elif result.logits != classes:
             note = f"the network has {result.logits} outputs, the data {classes} classes"
         elif renumbered:
-            note = f"the labels that count are not 0 to {classes - 1}: they may not be what the network's outputs mean"
+            note = f"the labels in use are not 0 to {classes - 1}: they may not be what the network's outputs mean"
         elif broken:
             note = f"the network's output holds NaN for {broken} of {n} samples"
         layer = _last_layer(net, result, note)
@@ -116,7 +116,7 @@ class Store:
 
 
 def _last_layer(net: nn.Module, result: Gathered, note: str) -> LastLayer:
-    """The linear layer that the network ends in; a note where there is none or it means other classes."""
+    """The network's final linear layer; a note where there is none or its outputs are other classes."""
     layer = net.get_submodule(result.layer) if result.layer is not None else None
     if note or not isinstance(layer, nn.Linear) or result.means is None:
         return LastLayer(None, None, why=note)

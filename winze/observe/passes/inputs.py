@@ -1,4 +1,4 @@
-"""Data as people have it, brought to what a scan reads: a pair of tensors, or batches (x, y) of them."""
+"""Bring data in any common form to a pair of tensors or batches (x, y), which a scan reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Stored:
 def stored(train: str | os.PathLike[str], test: AnyData, net: nn.Module, batch: int) -> Stored:
     """A folder, an .npz file or a data set by name, with its images prepared as the network's configuration says.
 
-    A network without one gets images of the size they have, normalised by their own statistics.
+    A network without one gets images of their own size, normalised by their own statistics.
     """
     if test is not None:
         raise ValueError(f"train={os.fspath(train)!r} has both splits: leave test= out")
@@ -57,21 +57,21 @@ def stored(train: str | os.PathLike[str], test: AnyData, net: nn.Module, batch: 
 
 
 def measure_names(measures: str | Sequence[str], known: Sequence[str]) -> set[str]:
-    """The measures that are asked for, one or several, by name."""
+    """The requested measures, one or several, by name."""
     asked: list[Any] = [measures] if isinstance(measures, str) or callable(measures) else list(measures)
     strange = [each for each in asked if each not in known]
     if strange or not asked:
         said = ", ".join(getattr(each, "__name__", str(each)) for each in strange) or "none"
-        why = ": a measure of your own joins by winze.measure.register" if any(map(callable, strange)) else ""
+        why = ": add a measure of your own by winze.measure.register" if any(map(callable, strange)) else ""
         raise ValueError(f"measures are {', '.join(known)}; got {said}{why}")
     return set(asked)
 
 
 def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None) -> AnyData:
-    """The data as a pair of tensors or as something that gives batches as often as needed; an error names the fix."""
+    """The data as a pair of tensors or as re-iterable batches; an error names the fix."""
     if isinstance(data, str | os.PathLike):
         raise TypeError(
-            f"{name}: {data!r} is a text: give a path as train= and leave test= out, or use winze.data.load"
+            f"{name}: {data!r} is a string: give a path as train= and leave test= out, or use winze.data.load"
         )
     if isinstance(data, Tensor | np.ndarray):
         raise TypeError(f"{name}: inputs without labels: pass a pair (x, y)")
@@ -91,7 +91,7 @@ def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None)
 
 
 def batches_of(data: AnyData, name: str, names: frozenset[str] | None = None) -> Iterator[tuple[Any, Any]]:
-    """Each batch as (x, y); of a dict, x is what a forward with arguments of these `names` takes."""
+    """Each batch as (x, y); of a dict, x holds the arguments of these `names`."""
     try:
         for item in data:
             yield split(item, name, names)
@@ -122,7 +122,7 @@ def split(item: Any, name: str, names: frozenset[str] | None = None) -> tuple[An
 
 
 def _arguments(given: dict[str, Any], names: frozenset[str] | None, name: str) -> Any:
-    """What of a batch goes into the network: arguments of its forward; a single tensor whatever it is called."""
+    """The part of a batch that goes into the network: arguments of its forward, or a single tensor under any name."""
     tensors = {key: value for key, value in given.items() if isinstance(value, Tensor | np.ndarray)}
     if names is None:
         return tensors
@@ -147,7 +147,7 @@ def argument_names(net: nn.Module) -> frozenset[str] | None:
 
 
 def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
-    """NumPy's arrays as tensors, floats of the network's type."""
+    """NumPy arrays as tensors, floats in the network's type."""
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), None) if net is not None else None
 
     def tensor(leaf: Any) -> Any:
@@ -162,7 +162,7 @@ def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
 
 
 def labels_of(y: Any, name: str) -> Tensor:
-    """Labels as a row of integers from 0 on, on the CPU."""
+    """Labels as one row of integers from 0 on, on the CPU."""
     kind = np.asarray(y).dtype if not isinstance(y, Tensor) else None
     if kind is not None and kind.kind in "USO":
         raise ValueError(f"{name}: labels are texts; number them: np.unique(labels, return_inverse=True)[1]")
@@ -184,7 +184,7 @@ def labels_of(y: Any, name: str) -> Tensor:
 
 
 def generators(*data: AnyData) -> list[torch.Generator]:
-    """The random generators that loaders bring along, which reading them moves on."""
+    """The random generators of loaders, which reading them would advance."""
     owners = [each for one in data for each in (one, *(getattr(one, part, None) for part in ("sampler", "dataset")))]
     found = (getattr(owner, "generator", None) for owner in owners)
     return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
@@ -198,7 +198,7 @@ def _are_labels(y: Any) -> bool:
 
 
 def _own(loader: DataLoader[Any]) -> DataLoader[Any]:
-    """A loader whose workers are its own: those of a training loop that is at it would lose their place."""
+    """A loader with workers of its own: those of a running training loop would lose their position."""
     if not loader.persistent_workers:
         return loader
     own = copy.copy(loader)

@@ -1,4 +1,4 @@
-"""The linear layer that a network ends in, for the signs of neural collapse that need it."""
+"""The final linear layer of a network, for the measures of neural collapse that need it."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from winze.observe.passes.feed import Batch
 
 
 class Seen(NamedTuple):
-    """A row of numbers a sample, where the network ends in one, and what goes into the linear layer that gives it."""
+    """The network's output where it has one row per sample, and the input of the linear layer that made it."""
 
     logits: Tensor | None
     features: Tensor | None = None
 
 
 class OutputLayer:
-    """Watches for a linear layer whose result is the network's, and gathers the class means of what goes into it.
-
-    `name` is the layer's, once it has been seen; None where the network ends in something else.
+    """Finds the linear layer whose result is the network's output, and accumulates the class means of its input. `name`
+    is the layer's; None before it has run, and where the network ends in another layer.
     """
 
     def __init__(self, net: nn.Module, classes: int) -> None:
@@ -38,7 +37,7 @@ class OutputLayer:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While open, notice the calls of linear layers."""
+        """While open, observe the calls of linear layers."""
 
         def notice(layer: nn.Module, args: Any, output: Any) -> None:
             self._last = layer, args[0] if args else None, output
@@ -51,7 +50,7 @@ class OutputLayer:
                 handle.remove()
 
     def see(self, output: Any, samples: int) -> Seen:
-        """What the batch that has just run leaves of its end."""
+        """Output and last-layer input of the batch that has just run."""
         last, self._last = self._last, None
         logits = logits_of(output, samples)
         if last is None or logits is None or logits.shape[1] != self.classes:
@@ -63,7 +62,7 @@ class OutputLayer:
         return Seen(logits, features)
 
     def add(self, batch: Batch, seen: Seen) -> None:
-        """Count a batch, where it went through such a layer."""
+        """Add a batch, if it went through such a layer."""
         if seen.features is None:
             return
         waits = seen.features.device.type in moments_table.DEVICES  # as moments do, and for the same reason
@@ -73,7 +72,7 @@ class OutputLayer:
 
     @property
     def means(self) -> ClassMeans | None:
-        """The class means of all batches so far; None where none went through such a layer."""
+        """The class means of all batches so far; None if none went through such a layer."""
         self._take_in()
         return self._means
 
@@ -88,6 +87,6 @@ class OutputLayer:
 
 
 def logits_of(output: Any, samples: int) -> Tensor | None:
-    """A network's output where it is one row of numbers a sample."""
+    """A network's output, if it has one row per sample."""
     logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
     return logits if isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == samples else None

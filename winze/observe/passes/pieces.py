@@ -1,4 +1,4 @@
-"""Data cut into consecutive pieces at the ends of batches."""
+"""Split data into consecutive pieces at batch boundaries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from winze.observe.passes.inputs import AnyData, batches_of, split
 
 @dataclass(frozen=True)
 class SampleRange:
-    """Data in one row: how many samples, in what batches, their labels, and the part from one sample to another."""
+    """Data with random access: number of samples, batch sizes, labels, and the part from one sample to another."""
 
     samples: int
     batch: int
@@ -29,9 +29,8 @@ class SampleRange:
 
 
 def cut(feed: Feed, pieces: int) -> list[Feed]:
-    """A feed as at most so many, each with whole batches and the number of samples before it.
-
-    Batches below the four samples that CKA needs stay together, as they would wait for each other in one pass.
+    """A feed as at most `count` feeds, each of whole batches and with the number of samples before it. Batches with
+    fewer than the four samples that CKA needs stay together, as in one pass.
     """
     row = _row(feed)
     unit = row.batch * math.ceil(LEAST / row.batch)
@@ -41,7 +40,7 @@ def cut(feed: Feed, pieces: int) -> list[Feed]:
     offset = int(getattr(feed.data, "offset", 0)) if feed.offset is None else feed.offset
 
     def counted(end: int) -> int:
-        """Samples of classes that count, among the first ones."""
+        """Samples of the classes in use, among the first ones."""
         return end if inside is None or not end else int(inside[end - 1])
 
     return [
@@ -104,7 +103,7 @@ def _labels(batches: Any, name: str) -> Tensor:
 
 
 def _slice(tree: Any, start: int, end: int) -> Any:
-    """The samples from one to another, copied, since a view would be sent along with all it is a view of."""
+    """The samples from one to another, copied: a view would be sent to a worker with its whole storage."""
 
     def rows(leaf: Any) -> Any:
         return leaf[start:end].clone() if isinstance(leaf, Tensor) and leaf.ndim else leaf

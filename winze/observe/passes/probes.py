@@ -1,4 +1,4 @@
-"""Probes at every place: ridge from one pass, or trained as the thesis does."""
+"""Probes at every place: ridge from one pass, or trained by the thesis's protocol."""
 
 from __future__ import annotations
 
@@ -18,15 +18,14 @@ from winze.observe.passes.reader import OnceABatch, Reader
 from winze.observe.passes.shards import in_shards
 
 EVERY = 10
-"""Each tenth sample, by its position in the loader, is held out to choose the ridge penalty."""
+"""Every tenth sample, by its position in the loader, is held out to choose the ridge penalty."""
 
 
 def ridge_moments(
     reader: Reader, feed: Feed, classes: int, widths: Sequence[int], centres: bool = False
 ) -> tuple[list[Moments], list[Moments], ClassMeans | None]:
-    """What ridge probes are made of: each place's moments of nine tenths, and of the tenth that chooses the penalty.
-
-    With `centres`, the class means of what goes into the network's last layer too.
+    """The moments that ridge probes need: per place, those of nine tenths, and of the tenth that chooses the penalty.
+    With `centres`, also the class means of the input of the network's last layer.
     """
     names = reader.names(feed)
     kept, held = MomentsTable(widths, classes, names), MomentsTable(widths, classes, names)
@@ -45,17 +44,17 @@ def ridge_moments(
 
 
 def class_centres(reader: Reader, feed: Feed, classes: int) -> ClassMeans | None:
-    """The class means of what goes into the network's last layer, where that is linear with an output a class."""
+    """The class means of the input of the network's last layer, if that is linear with one output per class."""
     return ridge_moments(replace(reader, spots=[]), feed, classes, [], centres=True)[2]
 
 
 def fitted(kept: Sequence[Moments], held: Sequence[Moments]) -> list[Ridge]:
-    """One ridge probe a place; with no sample held out, at a fixed penalty."""
+    """One ridge probe per place; with no sample held out, at a fixed penalty."""
     return ridges(kept, None, penalties=(1e-3,)) if held[0].n == 0 else ridges(kept, held)
 
 
 def _split(batch: Batch, classes: int, name: str, device: torch.device) -> list[tuple[Tensor, Classes]]:
-    """The samples that fit the probe, and those that choose its penalty: their numbers and labels."""
+    """The samples that fit the probe, and those that choose its penalty: indices and labels."""
     out = (batch.offset + torch.arange(len(batch))) % EVERY == EVERY - 1
     parts = [(~out).nonzero().flatten(), out.nonzero().flatten()]
     return [(sent(rows, device), Classes.of(batch.labels[rows], len(rows), classes, name, device)) for rows in parts]
@@ -77,7 +76,7 @@ def trained_probes(reader: Reader, feed: Feed, classes: int, memory: int, seed: 
 
 
 def features_of(reader: Reader, feed: Feed) -> tuple[list[Tensor], Tensor]:
-    """All features of each place, one row a sample, and the labels."""
+    """All features of each place, one row per sample, and the labels."""
     rows: list[list[Tensor]] = [[] for _ in reader.spots]
     labels: list[Tensor] = []
 
@@ -94,7 +93,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
     device = feed.device or torch.device("cpu")
     weights: list[Tensor] = []
     for width in widths:
-        start = torch.Generator().manual_seed(seed)  # for each place anew, as in `adam_probes`
+        start = torch.Generator().manual_seed(seed)  # again for each place, as in `adam_probes`
         for shape in ((classes, width), (classes,)):
             value = torch.empty(shape).uniform_(-(width**-0.5), width**-0.5, generator=start)
             weights.append(value.to(device).requires_grad_())
@@ -122,7 +121,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
 
 
 def _shuffled(feed: Feed, order: torch.Generator) -> Feed:
-    """A pair of tensors in a new order, by 512; a loader as it comes."""
+    """A pair of tensors shuffled into batches of 512; a loader in its own order."""
     if not (is_pair(feed.data) and isinstance(feed.data[0], Tensor)):
         return feed
     index = torch.randperm(len(feed.data[1]), generator=order)

@@ -1,4 +1,4 @@
-"""Runs a network on data and hands on what each place holds, several places at a time."""
+"""Run a network on data and pass on the features of each place, several places at a time."""
 
 from __future__ import annotations
 
@@ -23,19 +23,18 @@ from winze.observe.places.pooling import Pool, sampled
 from winze.shape.capture.example import Example
 
 AT_ONCE = 1 << 20
-"""Features, or entries of Gram matrices, that places may hold before they are handed on: 8 MB in float64."""
+"""Features, or entries of Gram matrices, that wait to be passed on: 8 MB in float64."""
 
 TakeBlock = Callable[[int, CentredBatch, Batch], None]
 Blocks = Iterable[tuple[int, CentredBatch]]
-"""Features of neighbouring places of one width, each with the number of the first."""
+"""Features of neighbouring places of one width, each with the index of the first."""
 T = TypeVar("T")
 
 
 @dataclass
 class Reader:
-    """A network with its places and the way features are taken there.
-
-    `by_pixel`: it is given pictures that lie so. `recorded`: on a GPU its forward may be recorded and replayed.
+    """A network with its places and how features are pooled there. `by_pixel`: images are in channels-last memory
+    format. `recorded`: on a GPU its forward may run as a CUDA graph.
     """
 
     net: nn.Module
@@ -56,12 +55,12 @@ class Reader:
         see: Callable[[Any, int], Any] = lambda output, samples: None,
         reduce: Callable[[Blocks, int], Any] = lambda blocks, samples: None,
     ) -> Generator[tuple[Batch, Any, Any], None, None]:
-        """Send the feed through the network, and give of each batch what `see(output, samples)` makes of its output.
+        """Run the network on the feed, and yield `see(output, samples)` for each batch.
 
-        `take(first, block, batch)` gets the features of one place or more, from the `first` on: of those that follow
-        each other and are equally wide, as many as are small together. Where the forward may be recorded, so is what
-        `reduce(blocks, samples)` makes of all of them; it is given too, elsewhere None. The next batch may overwrite
-        features and what is given.
+        `take(first, block, batch)` gets the features of one place or more, from the `first` on: neighbours of equal
+        width are passed on together while they are small. `reduce(blocks, samples)` of all places is part of the CUDA
+        graph, where there is one, and its result is yielded too; elsewhere that is None. The next batch may overwrite
+        features and results.
         """
         waiting = _Waiting(self, take, feed.name)
         read: set[int] = set()
@@ -108,11 +107,11 @@ class Reader:
                 yield waiting.batch, *found[1:]
 
     def names(self, feed: Feed) -> list[str]:
-        """The places as errors call them, with the data they are read on."""
+        """The names of the places in errors, with the data set."""
         return [f"{feed.name}, place {spot.place.name!r}" for spot in self.spots]
 
     def widths(self, feed: Feed) -> list[int]:
-        """How many features each place has."""
+        """The number of features of each place."""
         found = [0] * len(self.spots)
 
         def take(first: int, block: CentredBatch, batch: Batch) -> None:
@@ -129,11 +128,11 @@ class Reader:
 
 
 class _Waiting:
-    """Features of places that wait to be handed on together; what is large on its own does not wait."""
+    """Features of places that wait to be passed on together; large ones do not wait."""
 
     def __init__(self, reader: Reader, take: TakeBlock, data: str) -> None:
         self.reader, self.take, self.data = reader, take, data
-        self.views = reader.pool != "mean"  # of an output that the network may overwrite
+        self.views = reader.pool != "mean"  # the network may overwrite its output
         self.rows: list[Tensor] = []
         self.gathered: list[tuple[int, Tensor]] | None = None
 
@@ -170,7 +169,7 @@ class _Waiting:
         self.give(self.first, torch.stack(rows) if len(rows) > 1 else rows[0][None])
 
     def give(self, first: int, features: Tensor) -> None:
-        """Hand on the features of neighbouring places, from the `first` on."""
+        """Pass on the features of neighbouring places, from the `first` on."""
         self.given += features.numel()
         if self.gathered is None:
             with enough_memory(f"{self.data}, place {self._name(first)!r}, {features.shape[2]} features"):
@@ -180,7 +179,7 @@ class _Waiting:
 
     @contextmanager
     def gathering(self) -> Iterator[list[tuple[int, Tensor]]]:
-        """While open, what would be handed on is put into a list."""
+        """While open, collect features in a list instead of passing them on."""
         self.gathered = []
         try:
             yield self.gathered
@@ -188,7 +187,7 @@ class _Waiting:
             self.gathered = None
 
     def where(self) -> str:
-        """How far the forward has come."""
+        """The part of the forward that has run, for errors."""
         if self.reached is None:
             return f"{self.data}, before the first place"
         return f"{self.data}, after place {self._name(self.reached)!r}, the last one reached"
@@ -202,7 +201,7 @@ def _elements(arguments: Arguments) -> int:
 
 
 class OnceABatch(Generic[T]):
-    """What all places of a batch share, made when the first asks for it."""
+    """What all places of a batch share, made on first use."""
 
     def __init__(self, make: Callable[[Batch, torch.device], T]) -> None:
         self.make = make

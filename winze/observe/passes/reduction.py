@@ -1,4 +1,4 @@
-"""What CKA and probes make of a batch: block by block as features come, or all at once where a GPU records it."""
+"""Reduce a batch for CKA and probes: block by block as features come, or all at once in a CUDA graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from winze.observe.passes.reader import Blocks
 
 
 class Answered(NamedTuple):
-    """What the probes of one block say, from the first place on, and how many samples were no numbers."""
+    """The predictions of the probes of one block, from the first place on, and the number of NaN samples."""
 
     first: int
     answers: Int64[Tensor, "place sample"]
@@ -25,14 +25,14 @@ class Answered(NamedTuple):
 
 
 class Reduced(NamedTuple):
-    """What is made of a batch at once: CKA's share, where it can be, and what probes say."""
+    """The reduction of a whole batch: its share of CKA, where possible, and the probes' predictions."""
 
     share: Share | None
     answered: list[Answered]
 
 
 class Reduction:
-    """Feeds CKA, and tells for each sample and place whether the probe is right.
+    """Accumulates CKA, and the correctness of each place's probe per sample.
 
     `thin(first, block)` leaves those features that enter CKA, `widths` of them; probes read all. With `names`, NaN
     features raise.
@@ -63,14 +63,14 @@ class Reduction:
         return Reduced(share, answered)
 
     def _asked(self, blocks: Blocks, answered: list[Answered]) -> Iterator[tuple[int, CentredBatch]]:
-        """The same blocks, one at a time, once their probes have answered."""
+        """The same blocks, one at a time, with their probes' predictions."""
         for first, block in blocks:
             if self.probes is not None:
                 answered.append(self._ask(first, block, self.probes))
             yield first, block
 
     def take(self, first: int, block: CentredBatch, thin: CentredBatch, batch: Batch) -> None:
-        """Take a block of a batch, and its features that enter CKA: only what `reduce` has left to do."""
+        """Add a block of a batch, and its features that enter CKA: the part that `reduce` did not do."""
         if self.cka is not None:
             if batch.reduced and self._shares(thin.n) and self.cka.is_between_batches:
                 self._tail |= enumerate(thin.features[:, 1 - LEAST :].unbind(), first)
@@ -80,7 +80,7 @@ class Reduction:
             self._answered.append(self._ask(first, block, self.probes))
 
     def close(self, batch: Batch, reduced: Reduced | None, marks: Callable[[Batch, torch.device], Classes]) -> None:
-        """Count the batch, once all of it has been taken."""
+        """Close the batch after its last block."""
         if self.cka is not None:
             if reduced is not None and reduced.share is not None and self._tail:
                 self.cka.add(reduced.share, [self._tail[place] for place in sorted(self._tail)], len(batch))
@@ -94,7 +94,8 @@ class Reduction:
         self._answered.clear()
 
     def _shares(self, samples: int) -> bool:
-        """Whether CKA takes a batch by its share: a GPU would wait for wide features, few samples wait for others."""
+        """Whether CKA reduces a batch at once: not for wide features, nor for so few samples that batches are
+        joined."""
         return samples >= LEAST and max(self.widths) < WIDE
 
     def _ask(self, first: int, block: CentredBatch, probes: Sequence[Probe]) -> Answered:

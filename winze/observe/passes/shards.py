@@ -1,4 +1,4 @@
-"""A pass in shards: pieces of the data read at the same time elsewhere, and what they gathered merged in order."""
+"""A pass in shards: pieces of the data are read in parallel, and their results merged in order."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Crew(Protocol):
-    """Those who work at the same time, `size` of them: `winze.lab.Processes(2)`, `winze.lab.OnRay()`."""
+    """A pool of `size` workers: `winze.lab.Processes(2)`, `winze.lab.OnRay()`."""
 
     size: int
 
     def each(self, work: Callable[[Any], Any], jobs: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-        """The number and result of each job, as they are done; the first error is raised."""
+        """The index and result of each job, as they finish; the first error is raised."""
 
 
 def in_shards(work: Callable[..., Any], reader: Reader, feed: Feed, *args: Any) -> Any:
-    """`work(reader, feed, *args)`, by the reader's crew where it has one.
+    """`work(reader, feed, *args)`, in the reader's worker pool if it has one.
 
-    Shards end where batches end, and know how many samples come before them, so that held-out tenths, minibatches
-    and the order of samples are those of one pass. Sums are then added in another order: results agree to float64
-    rounding (1e-10), per-sample ones exactly.
+    Shards end at batch boundaries and know the number of samples before them, so that held-out tenths, minibatches and
+    the order of samples are those of one pass. Only the order of summation differs: results agree to float64 rounding
+    (1e-10), per-sample ones exactly.
     """
     pieces = cut(feed, reader.crew.size) if reader.crew is not None else []
     if reader.crew is None or len(pieces) < 2:
@@ -67,7 +67,7 @@ def _packed(work: Callable[..., Any], reader: Reader, feed: Feed, args: tuple[An
 
 
 def _read(task: tuple[bytes, dict[str, str]]) -> bytes:
-    """What a member of the crew does with a shard."""
+    """Read one shard in a worker."""
     packed, files = task
     for name, file in files.items():
         if name not in sys.modules:
@@ -82,7 +82,7 @@ def _read(task: tuple[bytes, dict[str, str]]) -> bytes:
 
 
 def _nearest(storage: Any, location: str) -> Any:
-    """Tensors of a GPU that is not here go to the first one that is."""
+    """The map location of tensors: a GPU that does not exist here becomes the first one."""
     return torch.serialization.default_restore_location(storage, str(_here(torch.device(location))))
 
 
@@ -93,13 +93,13 @@ def _here(device: torch.device | None) -> torch.device | None:
 
 
 def _merged(first: Any, second: Any) -> Any:
-    """What two shards gathered, as one: accumulators merged, samples one after the other."""
+    """Merge the results of two shards: accumulators are merged, samples concatenated."""
     if isinstance(first, Moments | ClassMeans | CKA):
         return first.merge(second)
     if isinstance(first, Tensor):
         return torch.cat([first, second])
     if isinstance(first, list | tuple):
-        if not first or not second:  # such as the first few samples, of which later shards have none
+        if not first or not second:  # the first few samples, for example, of which later shards have none
             return first or second
         return type(first)(_merged(a, b) for a, b in zip(first, second, strict=True))
     if is_dataclass(first) and not isinstance(first, type):

@@ -23,11 +23,9 @@ NONE = -1
 
 @dataclass
 class Gathered:
-    """What one pass over the test split gave.
-
-    `choice` is the class that the network's own output names, NONE where it holds NaN. `means` are the class means of
-    what goes into the network's last layer, `layer`, and `strays` tells of each sample whether that layer takes it for
-    another class than the nearest mean of the train data does.
+    """The result of one pass over the test split. `choice` is the class predicted by the network's own output, NONE
+    where that holds NaN. `means` are the class means of the input of the network's last layer, `layer`. `strays[i]`:
+    that layer and the nearest class mean of the train data disagree on sample i.
     """
 
     moments: list[Moments]
@@ -42,9 +40,8 @@ class Gathered:
     strays: Tensor | None = None
 
     def relabelled(self) -> float:
-        """The accuracy of the network's choices if each meant the class that most of its samples are of.
-
-        Which one that is, one half of the samples tells for the other, so that chance gives no more than chance.
+        """The accuracy if each predicted class stood for the label most frequent among its samples. That label is found
+        on one half of the samples and evaluated on the other, so that random predictions score no better than chance.
         """
         assert self.choice is not None
         choice, right = self.choice.clamp(min=0), 0
@@ -69,7 +66,7 @@ def read_test(
 ) -> Gathered:
     """Moments, CKA, each probe's and the network's own correctness, and the first `keep` samples' features.
 
-    With `collapse`, also what the network's last layer sees; `centres` are its class means in the train data.
+    With `collapse`, also those of the last layer's input; `centres` are its class means in the train data.
     """
     names = reader.names(feed)
     table = MomentsTable(widths, classes, names) if moments else None
@@ -101,8 +98,8 @@ def read_test(
             return End(seen, choice)
         return End(seen, choice, nearest_mean(seen.features, centres))
 
-    reduction = Reduction(cka, probes, widths, thin, None if moments else names)  # moments tell of NaN themselves
-    decided: list[Tensor] = []  # NONE, where the output is no number
+    reduction = Reduction(cka, probes, widths, thin, None if moments else names)  # moments check for NaN themselves
+    decided: list[Tensor] = []  # NONE where the output is NaN
     strays: list[Tensor] = []
     labels: list[Tensor] = []
     outputs = 0
@@ -135,7 +132,7 @@ def read_test(
 
 
 class End(NamedTuple):
-    """What a batch leaves at the network's end, the class it chooses, and the class whose mean is nearest."""
+    """The end of the network for a batch, the predicted class, and the class with the nearest mean."""
 
     seen: Seen
     choice: Int64[Tensor, " sample"] | None

@@ -1,1 +1,1 @@
-"""Where in a network features are read, and how they are pooled."""
+"""Places of a network at which features are read, and their pooling."""

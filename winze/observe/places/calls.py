@@ -1,4 +1,4 @@
-"""What a network calls on the way, in the order in which the calls finish."""
+"""The module calls of a network, in the order in which they finish."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ TensorIds = tuple[tuple[int, tuple[int, ...]], ...]
 
 @dataclass(frozen=True)
 class Event:
-    """One call of one module in the example run: what went in, what came out, and its number.
-
-    `begun` is how many calls had finished when it started.
+    """One call of one module in the example run: its inputs, outputs and index. `begun` is the number of calls that had
+    finished when it started.
     """
 
     name: str
@@ -30,7 +29,7 @@ class Event:
 
     @property
     def inputs(self) -> tuple[int, ...]:
-        """The identities of what went in."""
+        """The identities of its inputs."""
         return tuple(identity for identity, _ in self.given)
 
 
@@ -47,7 +46,7 @@ def events_of(net: nn.Module, example: Example, only: set[nn.Module] | None = No
 
     def hook(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
         ins, outs = tensors_of((args, kwargs)), tensors_of(output)
-        keep.extend(ins + outs)  # so that no identity is given twice
+        keep.extend(ins + outs)  # so that no identity is reused
         call = calls[module] = calls.get(module, -1) + 1
         given, outputs = (tuple((id(t), tuple(t.shape)) for t in each) for each in (ins, outs))
         events.append(Event(names[module], module, call, given, outputs, begun[module].pop()))

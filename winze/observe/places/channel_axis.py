@@ -1,4 +1,4 @@
-"""Which axis of a feature map holds channels: told by the layers that made it, and by trial where sizes are alike."""
+"""Find the channel axis of a feature map: from the layers that made it, and by trial where sizes are equal."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ POOLS = tuple(kind for name, kind in vars(pooling).items() if "Pool" in name and
 CHANNELS_FIRST = (_ConvNd, _NormBase, nn.GroupNorm, *POOLS)
 CHANNELS_LAST = (nn.Linear, nn.Embedding, nn.RNNBase, nn.MultiheadAttention)
 TRIED = 6
-"""Layers before a place that are tried, where sizes alone do not tell."""
+"""Layers before a place that are tried, where sizes alone do not decide."""
 
 Changed = Callable[[Event, int, int], Tensor | None]
-"""What changes at a place, by feature, where so much is added to one channel of a layer's output along its axis."""
+"""The change at a place, per feature, when a number is added to one channel of a layer's output along its axis."""
 
 
 def channel_axis(made: Event | None, shape: tuple[int, ...], before: Sequence[Event], changed: Changed) -> int | None:
     """The axis of a place's tensor with channels, or None where that cannot be known.
 
-    `made` is the call that put the tensor out, `before` are the calls that had finished by then. A layer knows its own.
-    Else a layer tells whose channels are of a size that no other axis has; and where several axes have it, a trial: the
-    axis on which a change of one channel stays in place, for all layers that tell.
+    `made` is the call that returned the tensor, `before` are the calls that had finished by then. The axis of a layer's
+    own output is known. Else it is the one axis whose size equals a layer's number of channels; where several axes have
+    that size, a trial decides: the axis on which a change of one channel stays in place, for all layers where this is
+    conclusive.
     """
     while made is not None:
         axis = _own_axis(made, len(shape))
@@ -44,7 +45,7 @@ def channel_axis(made: Event | None, shape: tuple[int, ...], before: Sequence[Ev
         width = layer.outputs[0][1][axis]
         if shape[axis] == width and shape[1:].count(width) == 1:
             return axis
-    for layer, axis in [] if exact else alike:  # a concatenation: positions are the same, channels are more
+    for layer, axis in [] if exact else alike:  # a concatenation: the same positions, more channels
         other = layer.outputs[0][1]
         rest = [i for i in range(1, len(shape)) if i != axis]
         if all(other[i] == shape[i] != shape[axis] for i in rest):
@@ -54,13 +55,13 @@ def channel_axis(made: Event | None, shape: tuple[int, ...], before: Sequence[Ev
 
 
 def _own_axis(call: Event, ndim: int | None = None) -> int | None:
-    """The axis on which a layer puts its channels; None for what is no layer, or puts out something else."""
+    """The channel axis of a layer's output; None for modules that are no layers, or have another output."""
     if not call.outputs or (ndim is not None and len(call.outputs[0][1]) != ndim):
         return None
     module, kind, last = call.module, type(call.module).__name__, len(call.outputs[0][1]) - 1
     if last < 1:
         return None
-    first = getattr(module, "data_format", None) == "channels_first"  # as ConvNeXt's norms say
+    first = getattr(module, "data_format", None) == "channels_first"  # ConvNeXt's norms declare it
     if first or isinstance(module, CHANNELS_FIRST) or kind.endswith("Norm2d"):
         return 1
     flat = isinstance(module, nn.LayerNorm | nn.RMSNorm) or kind.endswith("RMSNorm")
@@ -71,7 +72,7 @@ def _own_axis(call: Event, ndim: int | None = None) -> int | None:
 
 
 def _tried(layer: Event, axis: int, shape: tuple[int, ...], changed: Changed) -> int | None:
-    """The one axis on which a change of one channel of a layer stays at one spot, while it spreads on the others."""
+    """The one axis on which a change of one channel of a layer stays at one index, while it spreads on the others."""
     for channel in _some(layer.outputs[0][1][axis]):
         found = changed(layer, axis, channel)
         if found is None or not bool(found.any()):
@@ -87,7 +88,7 @@ def _some(width: int) -> Iterator[int]:
 
 
 def is_activation(module: nn.Module) -> bool:
-    """Whether it is an activation, of torch or of whoever keeps them in a module called so."""
+    """Whether it is an activation, of torch or of any module named so."""
     return type(module).__module__.startswith("torch.nn.modules.activation") or "act" in type(module).__module__
 
 

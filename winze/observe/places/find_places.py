@@ -1,4 +1,4 @@
-"""Where a scan reads: blocks, layers, or whatever is asked for, in the order in which they are computed."""
+"""Find the places of a scan: blocks, layers, or named modules, in the order in which they are computed."""
 
 from __future__ import annotations
 
@@ -23,16 +23,14 @@ from winze.shape.find import Discovery, branch_modules, discover
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 BEFORE = "before "
-"""What the name of a place begins with that is read on its way into a module."""
+"""The prefix of the name of a place that is the input of a module."""
 PlaceNames = str | Sequence[str] | None
 
 
 @dataclass(frozen=True)
 class Spot:
-    """A place and how to read it: the `call`-th call of a module, which of its outputs, and how that lies.
-
-    With `before` it is one of its inputs: the stream, where no module puts it out. `shape` is what the tensor was like
-    in the example run.
+    """A place and how to read it: the `call`-th call of a module, which of its outputs, and its layout. With `before`
+    it is one of its inputs: the stream, where no module returns it. `shape` is the tensor's shape in the example run.
     """
 
     place: Place
@@ -44,14 +42,14 @@ class Spot:
     before: bool = False
 
     def features(self, output: Any, pool: Pool) -> Tensor:
-        """One row of features per sample from what the module puts out, or is given."""
+        """One row of features per sample, from the module's output or input."""
         if not isinstance(output, Tensor):
             output = tensors_of(output)[self.output]
         assert self.layout is not None
         return pooled(output, self.layout, pool, self.place.name)
 
     def width(self, pool: Pool) -> int:
-        """How many features that would be for samples like the example's."""
+        """The number of features, for samples like the example's."""
         return self.features(torch.empty(self.shape, device="meta"), pool).shape[1]
 
 
@@ -65,7 +63,7 @@ class Spots(list[Spot]):
 
 @dataclass(frozen=True)
 class Chosen:
-    """What is read at a place: an output of a call, or with `before` one of its inputs."""
+    """The tensor of a place: an output of a call, or with `before` one of its inputs."""
 
     event: Event
     output: int = 0
@@ -93,7 +91,7 @@ def find_spots(net: nn.Module, example: Any = None, where: PlaceNames = None, la
     `None`: the outputs of the blocks that hold junctions; the stream after each sum, where the network's own forward
     holds them; and `"layers"` where there are none. `"layers"`: every convolution and linear layer of the main stream
     after its norm and activation; the last of a block is the block's output, the insides of attention do not count.
-    Else module names or globs; `before NAME` is what goes into a module.
+    Else module names or globs; `before NAME` is the input of a module.
     """
     for each in [where] if isinstance(where, str) else where or ():
         if not isinstance(each, str):
@@ -137,7 +135,7 @@ def _chosen(net: nn.Module, where: PlaceNames, found: Discovery | None, events: 
         assert found is not None
         chosen = (_blocks(net, found, events) if where is None else []) or _layers(net, found, events)
     if not chosen:
-        raise ValueError(f"{type(net).__name__} has no place to read: name modules with places=")
+        raise ValueError(f"{type(net).__name__} has no place to scan: name modules with places=")
     return chosen
 
 
@@ -162,7 +160,7 @@ def _blocks(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chose
 def _streams(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chosen]:
     """The stream after each residual sum of a forward that holds several, or of the network's own.
 
-    It is read on its way into the next module, or as the forward's output.
+    It is read as the next module's input, or as the forward's output.
     """
     read: dict[tuple[nn.Module, int, bool], tuple[float, Chosen]] = {}
     holders = {site.holder for site in found.sites.values()}
@@ -175,7 +173,7 @@ def _streams(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chos
 
 
 def _reader_of(site: Found, events: list[Event]) -> Chosen | None:
-    """The call that a residual sum goes into, itself or after operations on it alone; the forward's end at the last."""
+    """The call that takes a residual sum, or the result of operations on it alone; else the end of the forward."""
     graph, node = site.sum.node.graph, site.sum.node
     others = {s for s in graph.nodes if s.op == "call_module"}
     while True:
@@ -197,7 +195,7 @@ def _call(call: fx.Node, node: fx.Node, events: list[Event]) -> Chosen | None:
     module = call.meta["module"]
     same = [n for n in call.graph.nodes if n.op == "call_module" and n.meta["module"] is module]
     happened = [event for event in events if event.module is module]
-    if len(same) != len(happened):  # it is called from elsewhere too
+    if len(same) != len(happened):  # it is also called from elsewhere
         return None
     event = happened[same.index(call)]
     index = call.meta["given"].index(node) if node in call.meta["given"] else 0
@@ -205,7 +203,7 @@ def _call(call: fx.Node, node: fx.Node, events: list[Event]) -> Chosen | None:
 
 
 def _layers(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chosen]:
-    """Each weight layer of the main stream, moved on to the norm and activation that follow it."""
+    """Each weight layer of the main stream, with the norm and activation that follow it."""
     names = {module: name for name, module in net.named_modules()}
     left_out = {names[m] for m in _side_modules(found)}
     holders = _holders(net, found)
@@ -243,7 +241,7 @@ def _move_to_stream(site: Found, net: nn.Module, events: list[Event], chosen: di
 
 
 def _followed(number: int, event: Event, events: list[Event]) -> int:
-    """The number of the event that ends the layer: its norm and its activation, where modules do them."""
+    """The index of the event that ends the layer: its norm or activation, where these are modules."""
     end, current = number, event
     seen_activation = False
     for later in range(number + 1, len(events)):
@@ -256,7 +254,7 @@ def _followed(number: int, event: Event, events: list[Event]) -> int:
             continue
         if not (is_norm or is_activation(candidate.module)) or (is_norm and seen_activation):
             if any(True for _ in candidate.module.children()):
-                continue  # a container that merely begins with this layer's output
+                continue  # a container that only starts with this layer's output
             break
         seen_activation = not is_norm
         end, current = later, candidate
@@ -342,7 +340,7 @@ def _rows_of_a_sample(spot: Spot, batch: int, larger: Chosen | None) -> int:
 
 
 def _axis(net: nn.Module, sample: Example, spot: Spot, one: Chosen, events: list[Event]) -> int:
-    """The axis with channels, asked for where it cannot be known."""
+    """The channel axis; an error asks for `layout=` where it cannot be known."""
     identity, shape = one.seen
     count = one.event.begun if one.before else events.index(one.event) + 1
     made = next((e for e in reversed(events[:count]) if identity in {i for i, _ in e.outputs}), None)
@@ -369,7 +367,7 @@ def _axis(net: nn.Module, sample: Example, spot: Spot, one: Chosen, events: list
 def _tensor_at(
     net: nn.Module, sample: Example, spot: Spot, raised: tuple[Event, int, int] | None = None
 ) -> Tensor | None:
-    """What a place holds in the example run, with one channel of a layer's output raised if that is asked for."""
+    """The tensor of a place in the example run, optionally with one channel of a layer's output raised."""
     found: list[Tensor] = []
     calls: dict[nn.Module, int] = {}
 

@@ -1,4 +1,4 @@
-"""The memory format of images: contiguous, as they come, or channels-last, where convolutions are faster."""
+"""The memory format of images: as they come, or channels-last where convolutions are faster."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 
 
 def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> bool:
-    """Whether this network is known to read pictures that lie pixel by pixel in less time.
+    """Whether this network is known to be faster in channels-last memory format.
 
-    On NVIDIA's GPUs and on x86 processors most convolutions are, whatever the weights lie like (docs/scan.md). Feature
-    maps that are flattened would have to be turned again at every place, and are left as they come.
+    On NVIDIA GPUs and x86 processors most convolutions are, in any memory format of the weights (docs/scan.md). With
+    `pool="flatten"` feature maps would have to be permuted back at every place, so the format is left alone.
     """
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     known = device.type == "cuda" or (device.type == "cpu" and x86)
@@ -28,7 +28,7 @@ def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> boo
 
 
 def by_pixel(arguments: T) -> T:
-    """The same arguments, in which batches of pictures lie pixel by pixel."""
+    """The same arguments, with batches of images in channels-last memory format."""
 
     def turned(leaf: Any) -> Any:
         pictures = isinstance(leaf, Tensor) and leaf.ndim == 4 and leaf.is_floating_point()
@@ -41,7 +41,7 @@ def by_pixel(arguments: T) -> T:
 def spots_and_order(
     net: nn.Module, example: Any, device: torch.device, pool: Pool, places: PlaceNames, layout: str | None = None
 ) -> tuple[Spots, bool]:
-    """The places of a network, and whether to give it pictures pixel by pixel, which some forwards cannot take."""
+    """The places of a network, and whether to use channels-last memory format, which some forwards do not accept."""
     if is_quicker_by_pixel(net, device, pool):
         with suppress(ValueError, RuntimeError):
             return find_spots(net, by_pixel(example), places, layout), True

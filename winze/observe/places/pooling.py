@@ -1,4 +1,4 @@
-"""From what a module puts out to one row of features a sample."""
+"""Pool a module's output to one row of features per sample."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from torch.nn import functional as F
 Pool = str | int
 POOLS = ("mean", "flatten", "token")
 UNORDERED = "unordered"
-"""Flattened, with the features in the order in which they lie in memory: nothing is copied, and CKA does not care."""
+"""Flattened, with the features in memory order: nothing is copied, and CKA does not depend on the order."""
 LAYOUTS = {"BC": 1, "BCL": 1, "BLC": 2, "BCHW": 1, "BHWC": 3, "BCTHW": 1, "BTHWC": 4}
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor lies: which axis holds channels, and how many of its rows belong to one sample."""
+    """The layout of a tensor: its channel axis, and its number of rows per sample."""
 
     channels: int
     scale: int = 1
 
 
 def check_pool(pool: Pool, shapes: Mapping[str, tuple[int, ...]] | None = None) -> None:
-    """Raise unless it is a way of pooling; with the places' shapes, unless it does something to one of them."""
+    """Raise unless it is a pooling; with the places' shapes, unless it changes one of them."""
     grid = isinstance(pool, int) and not isinstance(pool, bool) and pool >= 1
     if not grid and pool not in POOLS:
         raise ValueError(f"pool must be one of {', '.join(map(repr, POOLS))} or a grid size from 1, got {pool!r}")
@@ -37,9 +37,8 @@ def check_pool(pool: Pool, shapes: Mapping[str, tuple[int, ...]] | None = None) 
 
 
 def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -> Float[Tensor, "sample feature"]:
-    """One row a sample: channels averaged over positions or tokens, over a grid, the class token, or everything.
-
-    What has one position only is the same on every grid.
+    """One row per sample: channels averaged over positions or tokens, or over a grid, the class token, or all features.
+    A single position is the same on every grid.
     """
     if pool == UNORDERED:
         by_pixel = output.ndim == 4 and output.is_contiguous(memory_format=torch.channels_last)
@@ -55,7 +54,7 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
     if pool == "mean":
         flat = rows.flatten(3) if rows.ndim > 3 else rows[..., None]
         return flat.mean((1, 3), dtype=torch.promote_types(flat.dtype, torch.float32))
-    if rows.ndim == 3 and layout.scale == 1:  # one position, as after the last pool of a VGG
+    if rows.ndim == 3 and layout.scale == 1:  # one position, for example after the last pool of a VGG
         return rows[:, 0]
     if rows.ndim != 5:
         raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {tuple(output.shape)}")

@@ -1,1 +1,1 @@
-"""Some samples of a batch, taken out of a stream and added back."""
+"""Gather some samples of a batch and add their results back."""

@@ -1,8 +1,8 @@
-"""Some samples of a batch: taken out of a stream, and what was computed on them added back to it.
+"""Gather some samples of a batch, and scatter-add what was computed on them.
 
 A gather and a scatter that also casts, as autograd functions whose backward is the other one, so that a junction on
-rows moves hardly more memory than the plain sum. On a CUDA device each is one Triton kernel; elsewhere, and where the
-memory of a tensor does not lie row by row, PyTorch's own operations do the same.
+rows moves hardly more memory than the plain sum. On a CUDA device each is one Triton kernel; elsewhere, and for tensors
+that are not stored row by row, PyTorch's own operations do the same.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Span = tuple[int, int]
 class Rows:
     """Some samples of a batch: those at positions `meant` of `order`, run together with the others of `run`.
 
-    `order` has every sample once, `where` is its inverse. To run a few samples more than are meant keeps the number
-    of shapes small; what they give is left out of the sum, and they get no gradient.
+    `order` has every sample once, `where` is its inverse. Running a few extra samples keeps the number of shapes small;
+    their results do not enter the sum, and they get no gradient.
     """
 
     order: Tensor
@@ -39,7 +39,7 @@ class Rows:
 
 
 def parted(order: Tensor, where: Tensor, kept: int, granule: int = 1) -> tuple[Rows, Rows]:
-    """The first `kept` samples of an order, and the rest; each is run as a multiple of `granule` samples, or as all."""
+    """The first `kept` samples of an order, and the rest; each runs as a multiple of `granule` samples, or as all."""
     total = order.shape[0]
 
     def padded(count: int) -> int:
@@ -149,7 +149,7 @@ def _gather(
 
 
 def _each(samples: Tensor, rows: int) -> Tensor:
-    """The rows of some samples, where each has so many in a tensor, one after the other."""
+    """The row indices of some samples, each of which has `scale` consecutive rows."""
     if rows == 1:
         return samples
     return (samples[:, None] * rows + torch.arange(rows, device=samples.device)).flatten()
@@ -194,7 +194,7 @@ def _scatter(
 
 
 def _spread(values: Tensor, where: Tensor, rows: int, meant: Span, run: Span) -> Tensor:
-    """Values at their samples and zeros elsewhere, as a gather: compilers fuse it, and need no atomic sums."""
+    """Values at their samples and zeros elsewhere, written as a gather, which compilers fuse without atomic sums."""
     inside = (where >= meant[0]) & (where < meant[1])
     inside = inside.repeat_interleave(rows).view(-1, *(1,) * (values.ndim - 1))
     slots = _each((where - run[0]).clamp(0, run[1] - run[0] - 1), rows)
@@ -202,7 +202,7 @@ def _spread(values: Tensor, where: Tensor, rows: int, meant: Span, run: Span) ->
 
 
 def _has_kernels(*tensors: Tensor) -> bool:
-    """Whether the kernels can serve: not while a graph of this very step is recorded, and not in float64."""
+    """Whether the Triton kernels apply: not while this step is captured as a CUDA graph, and not in float64."""
     return (
         tensors[0].is_cuda
         and not torch.is_grad_enabled()

@@ -1,4 +1,4 @@
-"""Values that stay as they are while their gradients change."""
+"""Operations that change gradients and leave values alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 @contextmanager
 def without_graph() -> Iterator[None]:
-    """No graph is recorded, and autocast keeps nothing: until pytorch#165068 what it cast in here would never learn."""
+    """No autograd graph and no autocast cache: until pytorch#165068 weights cast in here would never get gradients."""
     keeps = torch.is_autocast_cache_enabled()
     torch.set_autocast_cache_enabled(False)
     try:
@@ -23,7 +23,7 @@ def without_graph() -> Iterator[None]:
 
 
 def with_zero_gradients(value: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
-    """`value`, from which the parameters get a gradient of zeros, so that optimisers and DDP see them as ever."""
+    """`value`, from which the parameters get a gradient of zeros, so that optimizers and DDP treat them as usual."""
     learning = [p for p in parameters if p.requires_grad]
     if not learning or not torch.is_grad_enabled():
         return value
@@ -64,7 +64,7 @@ class _MaskedGradient(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, int | None], value: Tensor, mask: Tensor) -> tuple[Tensor, int]:
-        """All members at once, several times as fast as by the rule that torch would make."""
+        """The whole ensemble at once, several times as fast as torch's generated vmap rule."""
         pair = zip((value, mask), in_dims, strict=True)
         value, mask = (
             one.expand(info.batch_size, *one.shape) if at is None else one.movedim(at, 0) for one, at in pair

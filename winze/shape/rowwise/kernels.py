@@ -1,4 +1,4 @@
-"""The two Triton kernels behind `rows`: samples out of a tensor, and values back onto it."""
+"""The two Triton kernels of `gather`: samples out of a tensor, and values added back to it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 4096  # numbers of one sample that a program moves
+BLOCK = 4096  # elements of one sample per Triton program
 
 
 def gather(
@@ -56,7 +56,7 @@ def scatter(
 
 
 def _dense(x: Tensor) -> Tensor:
-    """`x` with each sample in one piece of memory."""
+    """`x` with each sample contiguous in memory."""
     if x.is_contiguous():
         return x
     rest = x.stride()[1:]
@@ -70,7 +70,7 @@ def _dense(x: Tensor) -> Tensor:
 
 
 def _laid_out(value: Tensor, like: Tensor) -> Tensor:
-    """`value` with its numbers in the same order as those of `like`."""
+    """`value` with the memory layout of `like`."""
     if value.stride() == like.stride():
         return value
     out = torch.empty_strided(value.shape, like.stride(), dtype=value.dtype, device=value.device)

@@ -1,1 +1,1 @@
-"""Rules: one small file each."""
+"""Rules, one per file."""

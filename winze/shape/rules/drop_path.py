@@ -28,13 +28,13 @@ from winze.shape.rules.masks import (
 
 @dataclass(frozen=True)
 class DropPath(Rule):
-    """Leave branches out at random while training, for some samples or for the whole batch.
+    """Drop branches at random while training, per sample or per batch.
 
     y = x + m f(x) / keep,   m ~ Bernoulli(keep),   keep = 1 - rate_l
 
     `profile="linear"` raises the rate from 0 at the first junction to `rate` at the last, `"constant"` uses it
-    everywhere. `scale=False` leaves out the division. `draw="count"` drops a fixed number of samples instead of
-    flipping coins. `compute="rows"` runs the branch on kept samples only, `"auto"` where that is exact and worth it.
+    everywhere. `scale=False` omits the division. `draw="count"` drops a fixed number of samples, not each at
+    random. `compute="rows"` runs the branch on kept samples only, `"auto"` does so where it is exact and faster.
     """
 
     rate: float = 0.1
@@ -78,7 +78,7 @@ class DropPath(Rule):
 
 
 def check_drop_settings(rule: object) -> None:
-    """Raise where a field of a dropping rule is out of range."""
+    """Raise where a field of a rule that drops branches is out of range."""
     settings = vars(rule)
     check_share("rate", settings["rate"], below_one=True)
     for name, choices in (("profile", PROFILES), ("mask", MASKS), ("draw", DRAWS), ("compute", COMPUTES)):

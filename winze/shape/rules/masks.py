@@ -1,4 +1,4 @@
-"""Which samples keep a branch: rates over depth, and two ways to draw."""
+"""Masks that say which samples keep a branch: drop rates over depth, and two ways to draw."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PROFILES = ("linear", "constant")
 MASKS = ("sample", "batch")
 DRAWS = ("bernoulli", "count")
 COMPUTES = ("auto", "dense", "rows")
-LEAST_ON_GPU = 1 << 25  # numbers in a stream: between those of ViT-S and ViT-B at 256 pictures, which lose and gain
+LEAST_ON_GPU = 1 << 25  # elements in a stream at 256 images: rows slow ViT-S down, and speed ViT-B up
 
 
 def rate_at(rate: float, profile: str, place: Place) -> float:
@@ -29,7 +29,7 @@ def draw_keep(
     device: torch.device | None = None,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """True for each sample that keeps the branch: independent coins, or a fixed number of dropped samples."""
+    """True for each sample that keeps the branch: independent draws, or a fixed number of dropped samples."""
     noise = torch.rand(samples, device=device, generator=generator)
     if draw == "bernoulli":
         return noise >= rate
@@ -39,7 +39,7 @@ def draw_keep(
 
 
 def draw_parted(rate: float, samples: int, draw: str, device: torch.device) -> tuple[Rows, Rows]:
-    """Samples that keep the branch, and the others. Coins are flipped on the CPU, for the host has to count them."""
+    """Samples that keep the branch, and the others; drawn on the CPU, since the host needs their number."""
     if draw == "count":
         dropped = dropped_count(rate, samples)
         order = torch.rand(samples, device=device).argsort().roll(-dropped).to(torch.int32)
@@ -60,7 +60,7 @@ def sent(table: Tensor, device: torch.device) -> Tensor:
 
 
 def granule(samples: int) -> int:
-    """In what multiples coins are run: every new number of samples costs a GPU fresh memory and kernel choices."""
+    """The multiple to which numbers of samples are rounded: each new number costs a GPU memory and kernel choices."""
     return max(1, samples // 32)
 
 
@@ -73,26 +73,26 @@ def on_rows(stream: Tensor, branch: Branch, rows: Rows, factor: float = 1.0) -> 
 
 
 def dropped_count(rate: float, samples: int) -> int:
-    """How many samples `draw="count"` drops."""
+    """The number of samples that `draw="count"` drops."""
     return round(rate * samples)
 
 
 def shapes_are_fixed() -> bool:
-    """Whether the step is being compiled or captured, so that masks must not steer Python."""
+    """Whether the step is being compiled or captured, so that Python control flow must not depend on masks."""
     return torch.compiler.is_compiling() or (torch.cuda.is_available() and torch.cuda.is_current_stream_capturing())
 
 
 def transformed() -> bool:
-    """Whether torch.func is at work: vmap, grad and the like."""
+    """Whether a torch.func transform (vmap, grad, ...) is active."""
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     """Whether a branch is run on its active samples only.
 
-    `auto` does so where that is exact and pays, so not for tiny branches, nor where a GPU would wait for Python. Where
-    a step is compiled or captured, nothing waits, but only a fixed number of samples can be run apart. Networks under
-    torch.func share one run, so that none has rows of its own.
+    `auto` does so where it is exact and faster: not for tiny branches, nor where a GPU would wait for Python. In a
+    compiled or captured step nothing waits, but the number of samples must be fixed. Networks under torch.func share
+    one run, so none has rows of its own.
     """
     if compute == "dense" or (draw != "count" and shapes_are_fixed()):
         return False
@@ -109,7 +109,7 @@ def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
 
 
 def skip(stream: Tensor, branch: Branch) -> Tensor:
-    """The junction without its branch: statistics still move, and gradients are zero, not missing."""
+    """The junction without its branch: batch statistics still update, and gradients are zero, not missing."""
     if branch.holds_statistics:
         with without_graph():
             branch()

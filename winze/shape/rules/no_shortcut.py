@@ -1,4 +1,4 @@
-"""No shortcut at all: the residual network as a plain one (Masarczyk et al., 2023, arXiv 2305.19753)."""
+"""No shortcut: the residual network as a plain feed-forward one (Masarczyk et al., 2023, arXiv 2305.19753)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from winze.shape.rule import Rule
 
 @dataclass(frozen=True)
 class NoShortcut(Rule):
-    """Keep the branch alone; a projection on the shortcut is not even run.
+    """Keep only the branch; a projection on the shortcut is not run.
 
     y = f(x)
     """

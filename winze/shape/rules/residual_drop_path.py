@@ -1,4 +1,4 @@
-"""ResidualDroppath: first drop branches, then teach the dropped ones (2024, arXiv 2411.09475)."""
+"""ResidualDroppath: first drop branches, then train the dropped ones (2024, arXiv 2411.09475)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class ResidualDropPath(Rule):
     stage 1: y = x + m f(x)
     stage 2: y = x + m sg[f](x) + (1 - m) f(x)
 
-    The mask m is drawn once for both stages by an `Alternation`, and nothing is rescaled. What sg freezes is open in
-    the paper: `frozen="output"` stops the gradient at the kept branch's output (Algorithm 1), `frozen="weights"` stops
-    it at the kept branch's parameters only, so that earlier layers still learn through it. So is whom m concerns:
-    `mask="sample"` or one coin for the whole `"batch"`. In stage 2 and in eval mode the result is the plain network's.
+    The mask m is drawn once for both stages by an `Alternation`, and nothing is rescaled. The paper does not say what
+    sg freezes: `frozen="output"` stops the gradient at the kept branch's output (Algorithm 1), `frozen="weights"` at
+    the kept branch's parameters only, so that gradients still reach earlier layers. Nor does it say whether m is drawn
+    for each `mask="sample"` or for the whole `"batch"`. In stage 2 and in eval mode the result is the plain network's.
     """
 
     rate: float = 0.1
@@ -98,7 +98,7 @@ class ResidualDropPath(Rule):
             return branch.onto_rows(stream, (branch(learning), learning), (branch(still, frozen=True), still))
         stream, (learning,) = branch.part(stream, dropped)
         value = branch(learning)
-        with torch.no_grad():  # weights that autocast cast just now are taken again
+        with torch.no_grad():  # reuse the weights that autocast has just cast
             _, (still,) = branch.part(stream, kept)
             kept_value = branch(still)
         return branch.onto_rows(stream, (value, learning), (kept_value, still))

@@ -14,7 +14,7 @@ from winze.shape.rule import Rule, weighted
 
 @dataclass(frozen=True)
 class Scaled(Rule):
-    """Weigh shortcut and branch by two constants.
+    """Weight shortcut and branch by two constants.
 
     y = a x + b f(x)
     """
