@@ -326,10 +326,10 @@ def test_the_profiles_of_two_networks_are_of_the_same_step():
     worker = Worker(theirs)
     worker.build(parse({"points": 64, "arms": [{}, {}]}))
     worker.reread()
-    while worker.reading is not None:
+    while worker.profiles.is_reading:
         worker.one_step()
         worker.read()
-    first, second = worker.profiles
+    first, second = worker.profiles.found
     assert worker.trainer.steps > 5
     assert first.facts == second.facts
     assert np.array_equal(first.arrays["cka"], second.arrays["cka"])
