@@ -28,7 +28,9 @@ ASSETS = ("index.html", "play.css", "icon.svg")
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
 BROKEN = (1005, 1006, 1011, 1012)  # closed without a reason, not closed at all, no answer to a ping, restarted
 NAME = re.compile(r"[A-Za-z0-9_-]{22,64}")  # by which a page finds its worker again: random, known to it alone
+TOO_FAST = "too many messages: some were left out"
 PING = 20.0  # seconds after which a page that does not answer counts as gone
+STUCK = 2 * PING  # seconds after which a page that takes no frame counts as gone
 CLOSING = 1.0  # seconds in which a page to which nothing can be sent may still say that it was closed
 
 StoredScan = dict[str, Any] | None
@@ -130,29 +132,20 @@ async def _upstream(websocket: WebSocket, session: Session, again: bool) -> bool
     """
     bucket = Bucket()
     if again:
-        await _hand(session, json.dumps({"do": "resume"}))
+        session.send(json.dumps({"do": "resume"}).encode())
     while True:
         told = await websocket.receive()
         if told["type"] == "websocket.disconnect":
             return told.get("code") in BROKEN
-        text = told.get("text")
-        if not bucket.takes():
-            if bucket.refused == 1 or bucket.refused % 100 == 0:
-                await session.frames.put(pack("error", {"message": "too many messages: some were left out"}))
-            if bucket.refused > PATIENCE:
-                await websocket.close(TOO_MANY)
-                return False
-            continue
-        wrong = _malformed(text)
-        if wrong:
+        wrong = _malformed(told.get("text")) if bucket.takes() else TOO_FAST
+        if not wrong and not session.send(told["text"].encode()):
+            bucket.refused += 1
+            wrong = TOO_FAST
+        if bucket.refused > PATIENCE:
+            await websocket.close(TOO_MANY)
+            return False
+        if wrong and (wrong != TOO_FAST or bucket.refused % 100 == 1):
             await session.frames.put(pack("error", {"message": wrong}))
-            continue
-        await _hand(session, str(text))
-
-
-async def _hand(session: Session, text: str) -> None:
-    with suppress(OSError, RuntimeError):  # a worker that died is noticed by `_downstream`
-        await session.send(text.encode())
 
 
 def _malformed(text: str | None) -> str:
@@ -171,8 +164,9 @@ async def _downstream(websocket: WebSocket, session: Session) -> bool:
     """Frames of the worker to the page; returns whether the connection broke off, which `_upstream` may know better."""
     while (frame := await session.frames.get()) is not None:
         try:
-            await websocket.send_bytes(frame)
-        except (WebSocketDisconnect, RuntimeError):
+            async with asyncio.timeout(STUCK):
+                await websocket.send_bytes(frame)
+        except (WebSocketDisconnect, RuntimeError, TimeoutError):
             await asyncio.sleep(CLOSING)
             return True
     await websocket.send_bytes(

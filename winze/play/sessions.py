@@ -17,6 +17,7 @@ from winze.play import worker
 USERS = 8
 WARM = "winze.play.warm"
 GRACE = 60.0  # seconds that a worker waits for a page whose connection broke off
+UNSENT = 64  # messages that wait for a busy worker
 FRAMES = 4  # that wait for a slow page before its worker waits too
 
 
@@ -31,6 +32,7 @@ class Session:
         self.process, self.connection = process, connection
         self.frames: asyncio.Queue[bytes | None] = asyncio.Queue(FRAMES)
         self._loop = asyncio.get_running_loop()
+        self._unsent = 0
         self._sender = ThreadPoolExecutor(1)  # its own: a worker that is busy must not use up threads that all share
         self._closed = False
         self.taken = asyncio.Event()  # set when another connection takes this worker over
@@ -41,9 +43,19 @@ class Session:
         """Whether the worker runs and no one has ended it."""
         return not self._closed and bool(self.process.is_alive())
 
-    async def send(self, message: bytes) -> None:
-        """Hand a message to the worker, in order; a worker that is busy makes this wait, not the server."""
-        await self._loop.run_in_executor(self._sender, self.connection.send_bytes, message)
+    def send(self, message: bytes) -> bool:
+        """Hand a message to the worker, in order and without waiting; false where too many wait already."""
+        if self._unsent >= UNSENT:
+            return False
+        self._unsent += 1
+        sending = self._loop.run_in_executor(self._sender, self.connection.send_bytes, message)
+        sending.add_done_callback(self._sent)
+        return True
+
+    def _sent(self, sending: asyncio.Future[None]) -> None:
+        self._unsent -= 1
+        if not sending.cancelled():
+            sending.exception()  # a worker that died is noticed where its frames are read
 
     def close(self) -> None:
         """End the worker."""
@@ -64,10 +76,12 @@ class Session:
                 self._put(None)
 
     def _put(self, frame: bytes | None) -> None:
+        putting = self.frames.put(frame)
         try:
-            asyncio.run_coroutine_threadsafe(self.frames.put(frame), self._loop).result()
+            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except (RuntimeError, asyncio.CancelledError):  # the server has stopped
             self._closed = True
+            putting.close()
 
 
 class Sessions:

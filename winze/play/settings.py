@@ -226,7 +226,7 @@ def _within(value: Any, name: str, low: float, high: float) -> float:
     if not isinstance(value, int | float) or isinstance(value, bool):
         raise SettingsError(f"{name} is a number, not {str(value)[:40]!r}")
     if not low <= value <= high:  # NaN lies nowhere; whole numbers may be too large for a float
-        raise SettingsError(f"{name} lies between {low:g} and {high:g}, not at {str(value)[:40]}")
+        raise SettingsError(f"{name} lies between {low:g} and {high:.10g}, not at {str(value)[:40]}")
     return float(value)
 
 

@@ -84,9 +84,10 @@ class Worker:
         """Act on one message; what it does wrong is answered, and nothing changes."""
         try:
             told = json.loads(message)
-            if not isinstance(told, dict) or told.get("do") not in ACTIONS:
+            action = ACTIONS.get(str(told.get("do")))
+            if action is None:
                 raise SettingsError(f"a message is an object whose `do` is one of {', '.join(ACTIONS)}")
-            ACTIONS[told["do"]](self, told)
+            action(self, told)
         except (EOFError, OSError):  # the page has gone
             raise
         except Exception as error:  # whatever one message breaks, the training goes on
