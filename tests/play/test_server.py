@@ -4,11 +4,13 @@ import asyncio
 import json
 import multiprocessing
 import os
+import signal
 import socket
 import urllib.error
 import urllib.request
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from winze.play.frames import unpack
 from winze.play.guard import MOST_BYTES, Bucket, Guard
 from winze.play.server import assets
-from winze.play.sessions import FullError, Sessions
+from winze.play.sessions import UNSENT, FullError, Session, Sessions
 from winze.play.settings import parse
 from winze.play.worker import Worker
 
@@ -233,6 +235,35 @@ def test_a_second_connection_of_a_page_takes_the_worker_over(address: str):
             assert until(lambda: second.get("update")[0]["step"] == 1)
 
 
+def test_a_killed_worker_is_told_to_its_page_alone_and_replaced(address: str):
+    name, before = "9" * 32, set(_descendants())
+    with talk(address, page=name) as page:
+        page.send("step", count=2)
+        until(lambda: page.get("update")[0]["step"] == 2)
+        (own,) = set(_descendants()) - before
+        with talk(address) as other:
+            other.get("update")
+            os.kill(own, signal.SIGKILL)
+            assert "a new one starts" in page.get("error")[0]["message"]
+            with pytest.raises(ConnectionClosed):
+                page.drain()
+            other.send("step")
+            assert until(lambda: other.get("update")[0]["step"] == 1)
+    with talk(address, page=name) as page:
+        assert page.get()[0]["kind"] == "hello"
+
+
+def test_messages_for_a_busy_worker_wait_without_holding_up_the_server_and_not_without_end():
+    async def taken() -> int:
+        ours, theirs = multiprocessing.Pipe()
+        session = Session(SimpleNamespace(kill=theirs.close), ours)
+        found = sum(session.send(bytes(60_000)) for _ in range(2 * UNSENT))
+        session.close()
+        return found
+
+    assert asyncio.run(taken()) == UNSENT
+
+
 def test_a_worker_that_waits_for_its_page_gives_way_to_a_new_page():
     async def full() -> list[bool]:
         sessions = Sessions(users=1, grace=30)
@@ -326,10 +357,10 @@ def test_the_profiles_of_two_networks_are_of_the_same_step():
     worker = Worker(theirs)
     worker.build(parse({"points": 64, "arms": [{}, {}]}))
     worker.reread()
-    while worker.reading is not None:
+    while worker.profiles.is_reading:
         worker.one_step()
         worker.read()
-    first, second = worker.profiles
+    first, second = worker.profiles.found
     assert worker.trainer.steps > 5
     assert first.facts == second.facts
     assert np.array_equal(first.arrays["cka"], second.arrays["cka"])

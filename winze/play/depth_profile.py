@@ -1,4 +1,4 @@
-"""What the live panels show over depth: distances, CKA, ranks, probes, the tunnel, singular values, norms."""
+"""What the live panels show over depth: distances, CKA, ranks, probes, the tunnel, singular values."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ Points = tuple[Tensor, Tensor]
 
 @dataclass
 class Profile:
-    """Numbers of the whole network, and arrays over its places: h_0, then each layer."""
+    """Facts of the whole network after this many steps, and arrays over its places: h_0, then each layer."""
 
+    step: int = 0
     facts: dict[str, float | int | str | None] = field(default_factory=dict)
     arrays: dict[str, Array] = field(default_factory=dict)
 
@@ -41,6 +42,20 @@ def profile(net: SpiralMLP, train: Points, test: Points, classes: int) -> Profil
     return found
 
 
+def glance(net: SpiralMLP, train: Points, test: Points) -> dict[str, float]:
+    """Accuracies and the norm of the logits, which cost little; nothing where the outputs are not finite."""
+    (x, y), (u, v) = ((part[0][:SAMPLES], part[1][:SAMPLES]) for part in (train, test))
+    with torch.no_grad():
+        outputs, others = (net.output(streams(net, points)[-1]) for points in (x, u))
+    if not (outputs.isfinite().all() and others.isfinite().all()):
+        return {}
+    return {
+        "train_accuracy": float((outputs.argmax(1) == y).double().mean()),
+        "test_accuracy": float((others.argmax(1) == v).double().mean()),
+        "logits_norm": float(measure.sample_norm(others)),
+    }
+
+
 def stages(found: Profile, net: SpiralMLP, train: Points, test: Points, classes: int) -> Iterator[None]:
     """Fill a profile piece by piece, so that a training can go on between pieces; all are of one moment."""
     (x, y), (u, v) = ((part[0][:SAMPLES], part[1][:SAMPLES]) for part in (train, test))
@@ -50,13 +65,7 @@ def stages(found: Profile, net: SpiralMLP, train: Points, test: Points, classes:
         found.facts["note"] = "the features are no longer finite numbers"
         return
     with torch.no_grad():
-        outputs = [net.output(one[-1]) for one in (seen, other)]
-    own = outputs[1].argmax(1) == v
-    found.facts |= {
-        "train_accuracy": float((outputs[0].argmax(1) == y).double().mean()),
-        "test_accuracy": float(own.double().mean()),
-        "logits_norm": float(measure.sample_norm(outputs[1])),
-    }
+        own = net.output(other[-1]).argmax(1) == v
     yield
     yield from _similar(found, other)
     yield from _ranks(found, other, weights)

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from winze.networks import SpiralMLP
 
-SIDE, DECISION, LARGE = 18, 36, 56  # points along a side: of a node's map, of the decision map, of a large map
+SIDE, LARGE = 18, 56  # points along a side of a node's map, and of a large map
+DECISION, FINE = 36, 90  # of the decision map while it trains, and paused
 COLUMNS, ROWS = 24, 16  # the most layers and nodes of a view
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -94,16 +95,16 @@ def node_maps(net: SpiralMLP, view: View) -> dict[str, Array]:
 
 
 @torch.no_grad()
-def decisions(net: SpiralMLP, objective: str) -> UInt8[np.ndarray, "class y x"]:
+def decisions(net: SpiralMLP, objective: str, side: int = DECISION) -> UInt8[np.ndarray, "class y x"]:
     """The share of each class over the plane, as bytes: softmax, or the clamped outputs where these are regressed."""
-    outputs = net.output(streams(net, grid(DECISION))[-1])
+    outputs = net.output(streams(net, grid(side))[-1])
     if objective == "mse":
         kept = outputs.clamp(0, 1)
         shares = kept / kept.sum(1, keepdim=True).clamp(min=1e-6)
     else:
         shares = outputs.softmax(1)
     scaled = (shares.nan_to_num().T * 255).round().to(torch.uint8)
-    return scaled.reshape(-1, DECISION, DECISION).numpy()
+    return scaled.reshape(-1, side, side).numpy()
 
 
 def focused(net: SpiralMLP, focus: Focus) -> dict[str, Array]:

@@ -28,7 +28,10 @@ ASSETS = ("index.html", "play.css", "icon.svg")
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
 BROKEN = (1005, 1006, 1011, 1012)  # closed without a reason, not closed at all, no answer to a ping, restarted
 NAME = re.compile(r"[A-Za-z0-9_-]{22,64}")  # by which a page finds its worker again: random, known to it alone
+TOO_FAST = "too many messages: some were left out"
 PING = 20.0  # seconds after which a page that does not answer counts as gone
+STUCK = 2 * PING  # seconds after which a page that takes no frame counts as gone
+CLOSING = 1.0  # seconds in which a page to which nothing can be sent may still say that it was closed
 
 StoredScan = dict[str, Any] | None
 """What the scan viewer shows; None: the page trains"""
@@ -97,24 +100,19 @@ async def _serve_page(websocket: WebSocket, sessions: Sessions) -> None:
     name = websocket.query_params.get("page", "")
     if not NAME.fullmatch(name):
         name = ""
-    session = await sessions.resume(name)
-    if session is None:
-        session = await sessions.start(name)
-    else:
-        await session.send(json.dumps({"do": "resume"}).encode())
+    found = await sessions.resume(name)
+    session = found or await sessions.start(name)
     taken, lost = session.taken, False
     try:
-        lost = await _joined(websocket, session)
-    except (WebSocketDisconnect, RuntimeError):  # it broke off while a frame was sent
-        lost = True
+        lost = await _joined(websocket, session, again=found is not None)
     finally:
         if not taken.is_set() and not (lost and sessions.keep(name, session)):
             await sessions.end(name, session)
 
 
-async def _joined(websocket: WebSocket, session: Session) -> bool:
+async def _joined(websocket: WebSocket, session: Session, again: bool) -> bool:
     """Carry messages one way and frames the other until either side ends; whether the connection broke off."""
-    ways = (_upstream(websocket, session), _downstream(websocket, session), session.taken.wait())
+    ways = (_upstream(websocket, session, again), _downstream(websocket, session), session.taken.wait())
     work: list[asyncio.Task[Any]] = [asyncio.create_task(one) for one in ways]
     try:
         done, _ = await asyncio.wait(work, return_when=asyncio.FIRST_COMPLETED)
@@ -126,30 +124,28 @@ async def _joined(websocket: WebSocket, session: Session) -> bool:
         await asyncio.gather(*work, return_exceptions=True)
 
 
-async def _upstream(websocket: WebSocket, session: Session) -> bool:
+async def _upstream(websocket: WebSocket, session: Session, again: bool) -> bool:
     """Messages of the page to its worker, bounded in size and rate; the worker answers what is malformed.
 
-    Returns whether the connection broke off: not where the page was closed or left.
+    A page that is connected `again` is sent what it missed. Returns whether the connection broke off: not where the
+    page was closed or left.
     """
     bucket = Bucket()
+    if again:
+        session.send(json.dumps({"do": "resume"}).encode())
     while True:
         told = await websocket.receive()
         if told["type"] == "websocket.disconnect":
             return told.get("code") in BROKEN
-        text = told.get("text")
-        if not bucket.takes():
-            if bucket.refused == 1 or bucket.refused % 100 == 0:
-                await websocket.send_bytes(pack("error", {"message": "too many messages: some were left out"}))
-            if bucket.refused > PATIENCE:
-                await websocket.close(TOO_MANY)
-                return False
-            continue
-        wrong = _malformed(text)
-        if wrong:
-            await websocket.send_bytes(pack("error", {"message": wrong}))
-            continue
-        with suppress(OSError):  # a worker that died is noticed by `_downstream`
-            await session.send(str(text).encode())
+        wrong = _malformed(told.get("text")) if bucket.takes() else TOO_FAST
+        if not wrong and not session.send(told["text"].encode()):
+            bucket.refused += 1
+            wrong = TOO_FAST
+        if bucket.refused > PATIENCE:
+            await websocket.close(TOO_MANY)
+            return False
+        if wrong and (wrong != TOO_FAST or bucket.refused % 100 == 1):
+            await session.frames.put(pack("error", {"message": wrong}))
 
 
 def _malformed(text: str | None) -> str:
@@ -164,14 +160,20 @@ def _malformed(text: str | None) -> str:
     return "" if isinstance(told, dict) else "a message is a JSON object"
 
 
-async def _downstream(websocket: WebSocket, session: Session) -> None:
-    """Frames of the worker to the page."""
+async def _downstream(websocket: WebSocket, session: Session) -> bool:
+    """Frames of the worker to the page; returns whether the connection broke off, which `_upstream` may know better."""
     while (frame := await session.frames.get()) is not None:
-        await websocket.send_bytes(frame)
+        try:
+            async with asyncio.timeout(STUCK):
+                await websocket.send_bytes(frame)
+        except (WebSocketDisconnect, RuntimeError, TimeoutError):
+            await asyncio.sleep(CLOSING)
+            return True
     await websocket.send_bytes(
         pack("error", {"message": "the training process ended; a new one starts with the same settings"})
     )
     await websocket.close(FAILED)
+    return False
 
 
 async def _show(websocket: WebSocket, stored: dict[str, Any]) -> None:

@@ -9,6 +9,7 @@ import asyncio
 import multiprocessing
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from winze.play import worker
@@ -16,6 +17,7 @@ from winze.play import worker
 USERS = 8
 WARM = "winze.play.warm"
 GRACE = 60.0  # seconds that a worker waits for a page whose connection broke off
+UNSENT = 64  # messages that wait for a busy worker
 FRAMES = 4  # that wait for a slow page before its worker waits too
 
 
@@ -24,13 +26,14 @@ class FullError(Exception):
 
 
 class Session:
-    """The pipe to one worker; frames come in a bounded queue, so that a slow page slows its own worker only."""
+    """The pipe to one worker: a bounded queue of frames and a thread each way, so that a page slows itself only."""
 
     def __init__(self, process: Any, connection: Any) -> None:
         self.process, self.connection = process, connection
         self.frames: asyncio.Queue[bytes | None] = asyncio.Queue(FRAMES)
         self._loop = asyncio.get_running_loop()
-        self._order = asyncio.Lock()
+        self._unsent = 0
+        self._sender = ThreadPoolExecutor(1)  # its own: a worker that is busy must not use up threads that all share
         self._closed = False
         self.taken = asyncio.Event()  # set when another connection takes this worker over
         threading.Thread(target=self._listen, daemon=True).start()
@@ -40,15 +43,25 @@ class Session:
         """Whether the worker runs and no one has ended it."""
         return not self._closed and bool(self.process.is_alive())
 
-    async def send(self, message: bytes) -> None:
-        """Hand a message to the worker, in order; a worker that is busy makes this wait, not the server."""
-        async with self._order:
-            await asyncio.to_thread(self.connection.send_bytes, message)
+    def send(self, message: bytes) -> bool:
+        """Hand a message to the worker, in order and without waiting; false where too many wait already."""
+        if self._unsent >= UNSENT:
+            return False
+        self._unsent += 1
+        sending = self._loop.run_in_executor(self._sender, self.connection.send_bytes, message)
+        sending.add_done_callback(self._sent)
+        return True
+
+    def _sent(self, sending: asyncio.Future[None]) -> None:
+        self._unsent -= 1
+        if not sending.cancelled():
+            sending.exception()  # a worker that died is noticed where its frames are read
 
     def close(self) -> None:
         """End the worker."""
         self._closed = True
         self.process.kill()
+        self._sender.shutdown(wait=False, cancel_futures=True)
         while not self.frames.empty():  # a listener that waits for room must not wait for ever
             self.frames.get_nowait()
 
@@ -63,10 +76,12 @@ class Session:
                 self._put(None)
 
     def _put(self, frame: bytes | None) -> None:
+        putting = self.frames.put(frame)
         try:
-            asyncio.run_coroutine_threadsafe(self.frames.put(frame), self._loop).result()
+            asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except (RuntimeError, asyncio.CancelledError):  # the server has stopped
             self._closed = True
+            putting.close()
 
 
 class Sessions:
@@ -91,7 +106,10 @@ class Sessions:
     async def resume(self, name: str) -> Session | None:
         """The worker that a page of this name had, if it still runs; the page's older connection gives it up."""
         session = self._named.get(name)
-        if session is None or not session.is_alive:
+        if session is None:
+            return None
+        if not session.is_alive:  # killed while it waited for its page
+            await self.end(name, session)
             return None
         waiting = self._waiting.pop(name, None)
         if waiting is not None:

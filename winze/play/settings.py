@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
 from typing import Any
@@ -224,10 +223,10 @@ def _whole(told: Mapping[str, Any], name: str) -> int:
 
 
 def _within(value: Any, name: str, low: float, high: float) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value):
+    if not isinstance(value, int | float) or isinstance(value, bool):
         raise SettingsError(f"{name} is a number, not {str(value)[:40]!r}")
-    if not low <= value <= high:
-        raise SettingsError(f"{name} lies between {low:g} and {high:g}, not at {value:g}")
+    if not low <= value <= high:  # NaN lies nowhere; whole numbers may be too large for a float
+        raise SettingsError(f"{name} lies between {low:g} and {high:.10g}, not at {str(value)[:40]}")
     return float(value)
 
 

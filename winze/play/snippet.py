@@ -31,7 +31,7 @@ def snippet(setup: Setup, arm: Arm, steps: int) -> str:
     goal = "mse" if squared else f"Classify(temperature={arm.temperature!r})"
     lines += [
         "training = Training(",
-        f"    Steps({max(steps, 1)}), batch={setup.batch}, optimizer={arm.optimizer}({arm.lr:g}), objective={goal},",
+        f"    Steps({max(steps, 1)}), batch={setup.batch}, optimizer={arm.optimizer}({arm.lr}), objective={goal},",
         "    evaluate=Steps(1),",
         ")",
         "history = fit(",
@@ -48,12 +48,12 @@ def snippet(setup: Setup, arm: Arm, steps: int) -> str:
 
 def _data(setup: Setup) -> list[str]:
     if setup.data == DRAWN:
-        points = ", ".join(f"({x:g}, {y:g}, {label})" for x, y, label in setup.drawn)
+        points = ", ".join(f"({x}, {y}, {label})" for x, y, label in setup.drawn)
         return [
             f"points = torch.tensor([{points}])",
             "train = test = points[:, :2].contiguous(), points[:, 2].long()",
         ]
-    drawn = f"noise={setup.noise:g}" + (f", classes={setup.classes}" if setup.data == "gaussians" else "")
+    drawn = f"noise={setup.noise}" + (f", classes={setup.classes}" if setup.data == "gaussians" else "")
     return [
         f"train = plane({setup.data!r}, {setup.points}, {drawn}, seed={setup.seed})",
         f"test = plane({setup.data!r}, 1024, {drawn}, seed={setup.seed + 1})",

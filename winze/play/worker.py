@@ -7,7 +7,6 @@ import math
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,10 @@ import torch
 
 from winze.networks import SpiralMLP
 from winze.observe import scan
-from winze.play.depth_profile import Profile, stages
+from winze.play.depth_profile import glance
 from winze.play.frames import pack
-from winze.play.nodes import COLUMNS, ROWS, Focus, View, decisions, focused, node_maps
+from winze.play.live_profiles import Budget, LiveProfiles
+from winze.play.nodes import COLUMNS, DECISION, FINE, ROWS, Focus, View, decisions, focused, node_maps
 from winze.play.settings import SettingsError, Setup, catalogue, parse, plain
 from winze.play.snapshots import Snapshots
 from winze.play.snippet import snippet
@@ -28,8 +28,7 @@ from winze.report import write
 
 AHEAD = 2  # update frames that the page has not yet acknowledged
 FASTEST = 1 / 28  # seconds between two updates
-MAPS_SHARE, DEEP_SHARE = 0.3, 0.08  # of the time, at most, that maps and depth profiles take
-FIRST_SHARE = 0.5  # of the first depth profile, so that no panel stays empty for long
+MAPS_SHARE, GLANCE_SHARE = 0.3, 0.02  # of the time, at most, that maps and accuracies take
 DECIDED = 8  # while it trains, every so many updates show the decision over the plane anew
 SHOWN = 1500  # training points that the page draws
 MOST_STEPS = 1000  # of one "step" message
@@ -49,22 +48,6 @@ def main(connection: Connection) -> None:
         connection.close()
 
 
-class Budget:
-    """How long a kind of work took lately, and when it may run again so that it keeps to its share of the time."""
-
-    def __init__(self, share: float, fastest: float = 0.0) -> None:
-        self.share, self.fastest = share, fastest
-        self.due = 0.0
-
-    def spent(self, seconds: float) -> None:
-        """Note work of so many seconds, which ends now."""
-        self.due = time.monotonic() + max(self.fastest - seconds, seconds * (1 / self.share - 1))
-
-    @property
-    def is_due(self) -> bool:
-        return time.monotonic() >= self.due
-
-
 class Worker:
     """The state of one page's training."""
 
@@ -76,8 +59,7 @@ class Worker:
         self.shown: int | None = None
         self.old: list[SpiralMLP] = []
         self.problem = ""
-        self.reading: Iterator[None] | None = None
-        self.maps, self.deep = Budget(MAPS_SHARE, FASTEST), Budget(DEEP_SHARE)
+        self.maps, self.glances = Budget(MAPS_SHARE, FASTEST), Budget(GLANCE_SHARE)
         self.build(Setup())
 
     def run(self) -> None:
@@ -85,7 +67,7 @@ class Worker:
         self.send(pack("hello", {"catalogue": catalogue()}))
         self.announce()
         while True:
-            idle = not (self.running or self.stale or self.reading)
+            idle = not (self.running or self.stale or self.profiles.is_reading)
             if idle or (self.waiting >= AHEAD and not self.running):
                 self.take(self.connection.recv_bytes())
             while self.connection.poll():
@@ -102,9 +84,10 @@ class Worker:
         """Act on one message; what it does wrong is answered, and nothing changes."""
         try:
             told = json.loads(message)
-            if not isinstance(told, dict) or told.get("do") not in ACTIONS:
+            action = ACTIONS.get(str(told.get("do")))
+            if action is None:
                 raise SettingsError(f"a message is an object whose `do` is one of {', '.join(ACTIONS)}")
-            ACTIONS[told["do"]](self, told)
+            action(self, told)
         except (EOFError, OSError):  # the page has gone
             raise
         except Exception as error:  # whatever one message breaks, the training goes on
@@ -123,7 +106,7 @@ class Worker:
     def resume_(self, told: dict[str, Any]) -> None:
         """The page is connected again: send all that is shown, and what it missed."""
         self.send(pack("resumed", {"step": self.trainer.steps}))
-        self.waiting, self.fresh, self.stale = 0, not self.reading, True
+        self.waiting, self.fresh, self.stale = 0, not self.profiles.is_reading, True
 
     def start_(self, told: dict[str, Any]) -> None:
         if self.problem:
@@ -173,8 +156,8 @@ class Worker:
 
     def code_(self, told: dict[str, Any]) -> None:
         which = _whole(told, "net", 0, len(self.live) - 1, 0)
-        setup, step = self.trainer.setup, self.trainer.steps if self.shown is None else self.shown
-        self.send(pack("code", {"net": which, "text": snippet(setup, setup.arms[which], step)}))
+        setup = self.trainer.setup
+        self.send(pack("code", {"net": which, "text": snippet(setup, setup.arms[which], self.step)}))
 
     def report_(self, told: dict[str, Any]) -> None:
         """Scan the network on the page and send the scan's own report."""
@@ -197,9 +180,8 @@ class Worker:
         self.old, self.shown = [], None
         self.running, self.problem = False, ""
         self.until = 0  # the step that a link asks for, at which training pauses; 0: none
-        self.deep.share = FIRST_SHARE
         self.losses: list[list[float]] = []  # since the last update: the step, then one loss per network
-        self.profiles: list[Profile] = [Profile() for _ in self.live]
+        self.profiles = LiveProfiles(len(self.live))
         self.fresh = False
         self.speed, self.began = 0.0, (time.monotonic(), 0)
         self.focus = None
@@ -230,48 +212,31 @@ class Worker:
         if not all(map(math.isfinite, found)):
             lost = " and ".join("AB"[i] for i, loss in enumerate(found) if not math.isfinite(loss))
             self.problem = f"network {lost} diverged at step {self.trainer.steps}: try a lower learning rate"
-        elif self.running and self.trainer.steps == self.until:
-            self.running, self.stale = False, True
-            self.reread()
         elif self.trainer.steps >= LIMIT:
             self.problem = f"training stops after {LIMIT:,} steps"
-        if self.problem:
+        if self.problem or (self.running and self.trainer.steps == self.until):
             self.running, self.stale = False, True
+            self.reread()
 
     # ---- reading and sending
 
+    @property
+    def step(self) -> int:
+        """The step that is shown."""
+        return self.trainer.steps if self.shown is None else self.shown
+
     def reread(self) -> None:
         """Read the depth profile of what is shown, from the start."""
-        self.reading = self._read_all()
-        self.deep.due = 0.0
-
-    def _read_all(self) -> Iterator[None]:
-        trainer, step = self.trainer, self.trainer.steps if self.shown is None else self.shown
-        found = [Profile() for _ in self.nets]
-        readings = [
-            stages(one, net, trainer.train, trainer.test, trainer.setup.classes)
-            for one, net in zip(found, self.nets, strict=True)
-        ]
-        for reading in readings:  # the first piece takes the features: of all networks at the same step
-            next(reading, None)
-        for reading in readings:
-            yield
-            yield from reading
-        for one in found:
-            one.facts["step"] = step
-        self.profiles, self.fresh, self.stale = found, True, True
-        self.deep.share = DEEP_SHARE
+        self.profiles.begin(self.trainer, self.nets, self.step)
+        self.profiles.budget.due = 0.0
 
     def read(self) -> None:
         """Do one piece of the depth profile, if it is time for one."""
-        if self.reading is None and self.running and self.deep.is_due:
-            self.reading = self._read_all()
-        if self.reading is None or (self.running and not self.deep.is_due):
-            return
-        begun = time.monotonic()
-        if next(self.reading, "done") == "done":
-            self.reading = None
-        self.deep.spent(time.monotonic() - begun)
+        is_due = self.profiles.budget.is_due
+        if not self.profiles.is_reading and self.running and is_due:
+            self.profiles.begin(self.trainer, self.nets, self.step)
+        if self.profiles.is_reading and (is_due or not self.running) and self.profiles.piece():
+            self.fresh = self.stale = True
 
     def announce(self) -> None:
         """Send the settings as they are understood, and the points."""
@@ -289,19 +254,24 @@ class Worker:
         begun = time.monotonic()
         arrays: dict[str, Any] = {}
         nets: list[dict[str, Any]] = []
+        glances = not self.running or self.glances.is_due
         for i, net in enumerate(self.nets):
             arrays |= {f"{i}/{name}": array for name, array in node_maps(net, self.view).items()}
             if not self.running or self.sent % DECIDED == 0:
-                arrays[f"{i}/decision"] = decisions(net, self.trainer.setup.arms[i].objective)
+                side = DECISION if self.running else FINE
+                arrays[f"{i}/decision"] = decisions(net, self.trainer.setup.arms[i].objective, side)
             nets.append({"layers": self.view.layers(net), "nodes": self.view.nodes(net)})
+            if glances:
+                nets[-1]["glance"] = self.glance(net)
             if self.fresh:
-                nets[-1]["profile"] = self.profiles[i].facts
-                arrays |= {f"{i}/{name}": array for name, array in self.profiles[i].arrays.items()}
+                profile = self.profiles.found[i]
+                nets[-1]["profile"] = {**profile.facts, "step": profile.step}
+                arrays |= {f"{i}/{name}": array for name, array in profile.arrays.items()}
         if self.focus is not None and self.focus.net < len(self.nets):
             arrays |= focused(self.nets[self.focus.net], self.focus)
         arrays["losses"] = _table(self.losses, 1 + len(self.live))
         facts = {
-            "step": self.trainer.steps if self.shown is None else self.shown,
+            "step": self.step,
             "last": self.trainer.steps,
             "epoch": self.trainer.epoch,
             "live": self.shown is None,
@@ -316,6 +286,12 @@ class Worker:
         self.waiting, self.sent = self.waiting + 1, self.sent + 1
         self.send(pack("update", facts, arrays))
         self.maps.spent(time.monotonic() - begun)
+
+    def glance(self, net: SpiralMLP) -> dict[str, float]:
+        begun = time.monotonic()
+        found = glance(net, self.trainer.train, self.trainer.test)
+        self.glances.spent((time.monotonic() - begun) * len(self.nets))
+        return found
 
     def send(self, frame: bytes) -> None:
         self.connection.send_bytes(frame)

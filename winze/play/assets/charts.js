@@ -9,20 +9,15 @@ export const short = (v) => {
   if (v === null || !Number.isFinite(v)) return "–";
   if (v === 0) return "0";
   const size = Math.abs(v);
-  if (size >= 1e5 || size < 1e-3) return v.toExponential(1);
-  return String(Number(v.toPrecision(3)));
+  if (size < 1e5 && size >= 1e-3) return String(Number(v.toPrecision(3)));
+  const [factor, power] = v.toExponential(1).split("e").map(Number);
+  return `${factor === 1 ? "" : `${factor}×`}${power10(power)}`;
 };
+const UP = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const power10 = (power) => `10${[...String(power)].map((c) => UP[c]).join("")}`;
 
 function ticks(low, high, count, log) {
-  if (log) {
-    const found = [];
-    const [a, b] = [Math.ceil(low - 1e-9), Math.floor(high + 1e-9)];
-    const every = Math.max(1, Math.ceil((b - a + 1) / count));
-    for (let power = a; power <= b; power += every) found.push(power);
-    if (found.length > 1) return found.map((at) => ({ at, text: power10(at) }));
-    const step = (high - low) / 3;
-    return [0, 1, 2, 3].map((i) => ({ at: low + i * step, text: short(10 ** (low + i * step)) }));
-  }
+  if (log) return logTicks(low, high, count);
   const raw = (high - low) / count || 1;
   const base = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 5, 10].map((m) => m * base).find((s) => s >= raw);
@@ -31,8 +26,18 @@ function ticks(low, high, count, log) {
   return found;
 }
 
-const UP = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
-const power10 = (power) => (power >= -2 && power <= 3 ? String(10 ** power) : `10${[...String(power)].map((c) => UP[c]).join("")}`);
+// powers of ten, all as numbers or all as powers; over less than two decades 1, 2, 5, or equal distances
+function logTicks(low, high, count) {
+  const [a, b] = [Math.ceil(low - 1e-9), Math.floor(high + 1e-9)];
+  if (b - a > 1) {
+    const every = Math.ceil((b - a + 1) / count);
+    const powers = Array.from({ length: Math.floor((b - a) / every) + 1 }, (_, i) => a + i * every);
+    const plain = powers[0] >= -3 && powers.at(-1) <= 3;
+    return powers.map((at) => ({ at, text: plain ? short(10 ** at) : power10(at) }));
+  }
+  const few = [a - 1, a, a + 1, a + 2].flatMap((power) => [1, 2, 5].map((m) => m * 10 ** power)).filter((v) => Math.log10(v) >= low && Math.log10(v) <= high);
+  return few.length > 2 ? few.map((v) => ({ at: Math.log10(v), text: short(v) })) : ticks(10 ** low, 10 ** high, count, false).filter(({ at }) => at > 0).map(({ at, text }) => ({ at: Math.log10(at), text }));
+}
 
 function range(series, axis) {
   let [low, high] = [Infinity, -Infinity];
@@ -50,43 +55,43 @@ function range(series, axis) {
   return [low, high];
 }
 
-// spec: {x: {label, min, max, whole}, left: {label, log, min, max}, right?, series: [{x, y, colour, dash, axis, name, show}], shades?: [{ends, colour, opacity, name}], marks?, levels?}
+// spec: {x: {label, min, max, whole}, left: {label, log, min, max}, right?, series: [{x, y, colour, dash, axis, name, show}], shades?: [{ends, colour, opacity, name}], marks?, levels?, empty?}
 export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
   const right = spec.series.some((one) => one.axis === "right") && spec.right;
   const legend = spec.legend ?? spec.series.filter((one) => one.name);
   const lines = layLegend(legend, box.w - 50);
   const head = (spec.title ? 16 : 0) + lines * 15 + 3;
-  const inner = { x: box.x + 44, y: box.y + head + 4, w: box.w - 44 - (right ? 40 : 10), h: box.h - head - 40 };
+  const inner = { y: box.y + head + 4, h: box.h - head - 40 };
+  const scale = (axis, side) => {
+    const [low, high] = range(spec.series.filter((one) => (one.axis ?? "left") === side), axis);
+    const at = (v) => inner.y + inner.h - (((axis.log ? (v > 0 ? Math.log10(v) : NaN) : v) - low) / (high - low)) * inner.h;
+    const marks = ticks(low, high, Math.max(2, inner.h / 38), axis.log)
+      .map((one) => ({ y: inner.y + inner.h - ((one.at - low) / (high - low)) * inner.h, at: one.at, text: axis.percent ? `${Math.round(100 * one.at)}` : one.text }))
+      .filter((one) => one.y >= inner.y - 1 && one.y <= inner.y + inner.h + 1 && !(axis.percent && one.at > 1.001));
+    return { at, marks, room: 24 + 6.2 * Math.max(0, ...marks.map((one) => one.text.length)) };
+  };
+  const left = scale(spec.left, "left");
+  const other = right ? scale(spec.right, "right") : null;
+  inner.x = box.x + Math.max(44, left.room);
+  inner.w = box.x + box.w - inner.x - (other ? Math.max(40, other.room) : 10);
   if (inner.w < 20 || inner.h < 20) return () => "";
   const xs = spec.series.flatMap((one) => [one.x[0], one.x.at(-1)]).filter(Number.isFinite);
   const xlow = spec.x.min ?? Math.min(...xs, Infinity);
   const xhigh = spec.x.max ?? Math.max(...xs, -Infinity);
   const [x0, x1] = xlow < xhigh ? [xlow, xhigh] : [Number.isFinite(xlow) ? xlow - 0.5 : 0, Number.isFinite(xlow) ? xlow + 0.5 : 1];
   const sx = (v) => inner.x + ((v - x0) / (x1 - x0)) * inner.w;
-  const scale = (axis, side) => {
-    const [low, high] = range(spec.series.filter((one) => (one.axis ?? "left") === side), axis);
-    return { low, high, at: (v) => inner.y + inner.h - (((axis.log ? (v > 0 ? Math.log10(v) : NaN) : v) - low) / (high - low)) * inner.h };
-  };
-  const left = scale(spec.left, "left");
-  const other = right ? scale(spec.right, "right") : null;
   if (spec.title) p.text(spec.title, box.x + 4, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });
   (spec.shades ?? []).forEach(({ ends, colour, opacity, name }, i) => {
     const [from, to] = ends.map((v) => Math.min(inner.x + inner.w, Math.max(inner.x, sx(v))));
     p.rect(from, inner.y, Math.max(0, to - from), inner.h, colour, opacity);
     if (to - from > 6 * name.length + 8) p.text(name, (from + to) / 2, inner.y + inner.h - 7 - 13 * i, { size: 10.5, anchor: "middle", fill: theme.faint });
   });
-  for (const { at, text } of ticks(left.low, left.high, Math.max(2, inner.h / 38), spec.left.log)) {
-    const y = inner.y + inner.h - ((at - left.low) / (left.high - left.low)) * inner.h;
-    if (y < inner.y - 1 || y > inner.y + inner.h + 1 || (spec.left.percent && at > 1.001)) continue;
+  for (const { y, text } of left.marks) {
     p.line([[inner.x, y], [inner.x + inner.w, y]], theme.grid, 1);
-    p.text(spec.left.percent ? `${Math.round(100 * at)}` : text, inner.x - 5, y, { size: 10.5, anchor: "end", baseline: "middle", fill: theme.faint });
+    p.text(text, inner.x - 5, y, { size: 10.5, anchor: "end", baseline: "middle", fill: theme.faint });
   }
   if (other) {
-    for (const { at, text } of ticks(other.low, other.high, Math.max(2, inner.h / 38), spec.right.log)) {
-      const y = inner.y + inner.h - ((at - other.low) / (other.high - other.low)) * inner.h;
-      if (y < inner.y - 1 || y > inner.y + inner.h + 1 || (spec.right.percent && at > 1.001)) continue;
-      p.text(spec.right.percent ? `${Math.round(100 * at)}` : text, inner.x + inner.w + 5, y, { size: 10.5, baseline: "middle", fill: theme.faint });
-    }
+    for (const { y, text } of other.marks) p.text(text, inner.x + inner.w + 5, y, { size: 10.5, baseline: "middle", fill: theme.faint });
     p.text(spec.right.label, box.x + box.w - 3, inner.y + inner.h / 2, { size: 10.5, anchor: "middle", fill: theme.faint, turn: -90 });
   }
   const wide = spec.x.whole && x1 - x0 < 100 ? 28 : 70; // pixels for one number
@@ -110,6 +115,7 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
     if (one.dots && points.length <= 34) for (const [x, y] of points) if (Number.isFinite(y)) p.circle(x, y, 2.2, one.colour);
   }
   drawLegend(p, legend, box.x + 4, box.y + (spec.title ? 26 : 11), box.w - 50, theme);
+  if (spec.empty) p.text(spec.empty, inner.x + inner.w / 2, inner.y + inner.h / 2, { size: 12, anchor: "middle", fill: theme.faint });
   const read = (px, py) => {
     if (px < inner.x - 8 || px > inner.x + inner.w + 8 || py < box.y || py > box.y + box.h) return "";
     const x = x0 + ((px - inner.x) / inner.w) * (x1 - x0);
@@ -126,7 +132,8 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
 
 const entryWidth = (one) => 26 + 6.1 * one.name.length;
 
-function layLegend(entries, width) {
+// how many lines a legend takes
+export function layLegend(entries, width) {
   let [lines, x] = [entries.length ? 1 : 0, 0];
   for (const one of entries) {
     if (x && x + entryWidth(one) > width) { lines++; x = 0; }
@@ -135,27 +142,29 @@ function layLegend(entries, width) {
   return lines;
 }
 
-function drawLegend(p, entries, x0, y, width, theme) {
+// entries with a colour are lines, those with colours are bars, others are words alone
+export function drawLegend(p, entries, x0, y, width, theme) {
   let x = 0;
   for (const one of entries) {
     if (x && x + entryWidth(one) > width) { y += 15; x = 0; }
-    p.line([[x0 + x, y - 4], [x0 + x + 16, y - 4]], one.colour, 2, one.dash ?? []);
-    p.text(one.name, x0 + x + 20, y, { size: 10.5, fill: theme.faint });
+    if (one.colour) p.line([[x0 + x, y - 4], [x0 + x + 16, y - 4]], one.colour, 2, one.dash ?? []);
+    one.colours?.forEach((colour, i, all) => p.rect(x0 + x + (i * 16) / all.length, y - 8, 16 / all.length, 8, colour));
+    p.text(one.name, x0 + x + (one.colour || one.colours ? 20 : 0), y, { size: 10.5, fill: theme.faint });
     x += entryWidth(one);
   }
 }
 
 // spec: {values (row by row), n, low, high, log?, label, title?, first (number of the first layer), key, mark?, shown}
 export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.height }) {
-  const head = spec.title ? 18 : 8;
-  const bar = 52;
-  const side = Math.max(20, Math.min(box.w - 34 - bar, box.h - head - 36));
-  const [x0, y0] = [box.x + 34 + Math.max(0, (box.w - 34 - bar - side) / 2), box.y + head];
+  const head = 20;
+  const [edge, bar] = [40, 56];
+  const side = Math.max(20, Math.min(box.w - edge - bar, box.h - head - 36));
+  const [x0, y0] = [box.x + edge + Math.max(0, (box.w - edge - bar - side) / 2), box.y + head];
   if (spec.title) p.text(spec.title, x0, box.y + 12, { size: 11.5, weight: 600, fill: theme.ink });
   const { n, values } = spec;
-  const floor = spec.log ? Math.log(Math.max(spec.low, 1e-30)) : spec.low;
-  const ceiling = spec.log ? Math.log(Math.max(spec.high, 1e-30)) : spec.high;
-  const share = (v) => ((spec.log ? Math.log(v) : v) - floor) / (ceiling - floor || 1);
+  let [floor, ceiling] = [spec.low, spec.high].map((v) => (spec.log ? Math.log(Math.max(v, 1e-30)) : v));
+  if (!(ceiling > floor)) [floor, ceiling] = [floor - 0.5, floor + 0.5]; // one value alone lies in the middle of its scale
+  const share = (v) => ((spec.log ? Math.log(v) : v) - floor) / (ceiling - floor);
   const paper = 0xff000000 | parseInt(theme.shade.slice(5, 7) + theme.shade.slice(3, 5) + theme.shade.slice(1, 3), 16);
   const pixels = new Uint32Array(n * n);
   for (let i = 0; i < n; i++) {
@@ -174,6 +183,8 @@ export function heatMap(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.hei
     p.text(String(i + spec.first), x0 - 5, y0 + side - (i + 0.5) * cell, { size: 10, anchor: "end", baseline: "middle", fill: theme.faint });
   }
   p.text("layer", x0 + side / 2, y0 + side + 27, { size: 10.5, anchor: "middle", fill: theme.faint });
+  p.text("layer", x0 - 27, y0 + side / 2, { size: 10.5, anchor: "middle", fill: theme.faint, turn: -90 });
+  p.text(spec.label, x0 + side + bar, y0 - 9, { size: 10.5, anchor: "end", fill: theme.faint });
   if (spec.mark !== undefined && spec.mark !== null) {
     p.frame(x0 + spec.mark * cell, y0, cell, side, theme.ink, 1.2);
     p.frame(x0, y0 + side - (spec.mark + 1) * cell, side, cell, theme.ink, 1.2);

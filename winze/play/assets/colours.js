@@ -29,6 +29,8 @@ export function setTheme(name) {
 
 export const rgb = (hex) => [1, 3, 5].map((i) => parseInt(hex.slice(i, i + 2), 16));
 
+export const css = (word) => `rgb(${word & 255},${(word >> 8) & 255},${(word >> 16) & 255})`;
+
 const mix = (a, b, share) => a.map((v, i) => v + (b[i] - v) * share);
 
 export function viridis(share) {
@@ -63,7 +65,8 @@ export function decisionPixels(bytes, classes, side, found) {
     let best = 0;
     for (let c = 1; c < classes; c++) if (bytes[c * side * side + i] > bytes[best * side * side + i]) best = c;
     const sure = Math.max(0, (bytes[best * side * side + i] / 255 - floor) / (1 - floor));
-    const [r, g, b] = mix(paper, colours[best], 0.12 + 0.6 * sure);
+    const known = bytes[best * side * side + i] > 0; // no class has a share where the outputs are not finite
+    const [r, g, b] = known ? mix(paper, colours[best], 0.12 + 0.6 * sure) : paper;
     pixels[i] = 0xff000000 | (Math.round(b) << 16) | (Math.round(g) << 8) | Math.round(r);
   }
   return pixels;

@@ -88,8 +88,8 @@ const handlers = {
   stored(frame) {
     notice(frame.note ?? "");
     if (viewer) return;
-    viewer = new Viewer(frame, { settings: find("settings"), networks: find("networks"), panels: find("panels") });
     find("transport").hidden = true;
+    viewer = new Viewer(frame, { walk: find("walk"), settings: find("settings"), networks: find("networks"), panels: find("panels") });
   },
 };
 
@@ -99,7 +99,7 @@ function take(frame) {
     const net = model.nets[i];
     if (!net) return;
     for (const name of ["maps", "sizes", "weights", "weights_in", "weights_out", "decision"]) if (arrays[`${i}/${name}`]) net[name] = arrays[`${i}/${name}`];
-    Object.assign(net, { layers: told.layers, nodes: told.nodes });
+    Object.assign(net, { layers: told.layers, nodes: told.nodes, glance: told.glance ?? net.glance });
     if (told.profile) {
       const own = {};
       for (const [name, array] of Object.entries(arrays)) if (name.startsWith(`${i}/`)) own[name.slice(2)] = array;
@@ -113,7 +113,7 @@ function take(frame) {
     model.curves.steps.push(losses[row]);
     model.nets.forEach((_, i) => model.curves.loss[i].push(losses[row + 1 + i]));
   }
-  if (deep && frame.live) curvePoint();
+  if (frame.live && frame.nets[0].glance) curvePoint(frame.step);
   thin(model.curves, "steps", ["loss"]);
   thin(model.curves, "at", ["test", "train", "norm"]);
   const { step, last, epoch, live, running, speed, kept, problem } = frame;
@@ -126,15 +126,13 @@ function take(frame) {
   if (!running && step !== stepOf(location.hash)) stepTimer = setTimeout(() => { if (!pending && !model.running) remember(model.step); }, 250);
 }
 
-function curvePoint() {
-  const facts = model.nets.map((net) => net.profile?.facts ?? {});
-  const at = facts[0].step;
-  if (at === undefined || (model.curves.at.length && at <= model.curves.at.at(-1))) return;
-  model.curves.at.push(at);
-  facts.forEach((one, i) => {
-    model.curves.test[i].push(one.test_accuracy ?? NaN);
-    model.curves.train[i].push(one.train_accuracy ?? NaN);
-    model.curves.norm[i].push(one.logits_norm ?? NaN);
+function curvePoint(step) {
+  if (step <= (model.curves.at.at(-1) ?? -1)) return;
+  model.curves.at.push(step);
+  model.nets.forEach(({ glance }, i) => {
+    model.curves.test[i].push(glance.test_accuracy ?? NaN);
+    model.curves.train[i].push(glance.train_accuracy ?? NaN);
+    model.curves.norm[i].push(glance.logits_norm ?? NaN);
   });
 }
 
@@ -216,8 +214,8 @@ class NetworkView {
     const height = this.height;
     if (this.canvas.style.height !== `${height}px`) this.canvas.style.height = `${height}px`;
     this.layout = this.draw(new CanvasPainter(this.canvas, width, height));
-    const facts = this.net.profile?.facts;
-    const accuracy = facts?.test_accuracy === undefined ? "" : ` · test accuracy ${percent(facts.test_accuracy)}`;
+    const { glance } = this.net;
+    const accuracy = glance ? ` · test accuracy ${percent(glance.test_accuracy ?? NaN)}` : "";
     const text = `${(model.parameters[this.index] ?? 0).toLocaleString("en")} parameters${accuracy}`;
     if (this.sub.textContent !== text) this.sub.textContent = text;
   }
@@ -256,7 +254,7 @@ class NetworkView {
 function describe(arm) {
   const { name, ...options } = arm.rule;
   const values = Object.values(options).filter((v) => typeof v === "number").map(short).join(", ");
-  return `${arm.depth} layers of ${arm.width}, ${name}${values ? `(${values})` : ""}`;
+  return `${arm.depth} ${arm.depth > 1 ? "layers" : "layer"} of ${arm.width}, ${name}${values ? `(${values})` : ""}`;
 }
 
 function build(settings) {
@@ -317,13 +315,18 @@ function command(what, more) {
   wire.send(what, more);
 }
 
+// whether there are too few points of one's own to train on; the notice says so
+function wantsPoints() {
+  const { data, drawn } = model.settings;
+  const few = data === "drawn" && (drawn.length < 4 || new Set(drawn.map((one) => one[2])).size < 2);
+  if (few) notice("Draw at least four points in two classes.", "points");
+  return few;
+}
+
 function sendSettings(until = 0) {
   const { settings } = model;
-  if (settings.data === "drawn" && (settings.drawn.length < 4 || new Set(settings.drawn.map((one) => one[2])).size < 2)) {
-    notice("Draw at least four points in two classes.");
-    return;
-  }
-  if (find("notice").textContent.startsWith("Draw at least")) notice("");
+  if (wantsPoints()) return;
+  if (find("notice").dataset.kind === "points") notice("");
   pendingStart = !until && (model.running || pendingStart);
   if (until) notice(`Training to step ${until.toLocaleString("en")} …`, "until");
   const { drawn, ...rest } = copy(settings);
@@ -340,10 +343,10 @@ function chooseTheme(name) {
 }
 
 find("start").onclick = () => {
-  command(model.running ? "pause" : "start");
+  if (model.running || !wantsPoints()) command(model.running ? "pause" : "start");
   pendingStart = false;
 };
-find("step").onclick = () => command("step", { count: 1 });
+find("step").onclick = () => { if (!wantsPoints()) command("step"); };
 find("reset").onclick = () => { pendingStart = false; command("reset"); };
 find("scrub").oninput = (event) => {
   const at = Number(event.target.value);

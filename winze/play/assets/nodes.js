@@ -1,6 +1,7 @@
 // The node maps: inputs, one column per shown layer, the decision over the plane, and weights as lines between.
 
-import { decisionPixels, image } from "./colours.js";
+import { drawLegend, layLegend } from "./charts.js";
+import { css, decisionPixels, image } from "./colours.js";
 import { SvgPainter } from "./painter.js";
 
 const SUB = "₀₁₂₃₄₅₆₇₈₉";
@@ -24,8 +25,20 @@ export function layout(width, net) {
   const pitch = (width - out - 8) / columns;
   const map = Math.max(18, Math.min(MOST, pitch * 0.62));
   const down = map + Math.max(4, map * 0.12);
-  const height = Math.max(rows * down, out) + HEAD + 4;
-  return { columns, rows, out, pitch, map, down, height, middle: HEAD + (height - HEAD - 4) / 2 };
+  const body = Math.max(rows * down, out);
+  const foot = 15 * layLegend(legend(net), width) + 10;
+  return { columns, rows, out, pitch, map, down, height: HEAD + body + foot, middle: HEAD + body / 2 };
+}
+
+function legend(net, theme) {
+  const [layers, nodes] = [net.layers.at(-1) + 1, net.nodes.at(-1) + 1];
+  const some = layers > net.layers.length || nodes > net.nodes.length;
+  return [
+    { name: "output of a node from − to +, scaled per map", colours: theme ? [1, 64, 128, 192, 255].map((byte) => css(theme.signed[byte])) : [] },
+    { name: "positive weight", colour: theme?.probe },
+    { name: "negative weight", colour: theme?.rank },
+    ...(some ? [{ name: `shown: ${net.layers.length} of ${layers} layers, ${net.nodes.length} of ${nodes} nodes` }] : []),
+  ];
 }
 
 const top = (l, row, rows) => l.middle - (rows * l.down) / 2 + row * l.down;
@@ -50,6 +63,8 @@ export function draw(p, net, points, theme, key, chosen) {
     net.nodes.forEach((node, row) => p.text(String(node), Math.min(left(l, l.columns - 1) + l.map + 3, x), top(l, row, l.rows) + l.map / 2, { size: 9.5, baseline: "middle", fill: theme.faint }));
   }
   decision(p, net, l, points, theme, key);
+  const shown = legend(net, theme);
+  drawLegend(p, shown, 2, l.height - 15 * layLegend(shown, p.width) + 9, p.width, theme);
   if (chosen) {
     const spot = place(l, net, chosen.layer, chosen.node);
     if (spot) p.frame(spot[0] - 1.5, spot[1] - 1.5, l.map + 3, l.map + 3, theme.ink, 2);
@@ -129,6 +144,7 @@ function atlas(p, net, l, side, theme, key) {
         p.image(part(source, c * side, r * side, side), x, y, l.map, l.map);
       }
       p.frame(x + 0.5, y + 0.5, l.map - 1, l.map - 1, theme.line);
+      if (!Number.isFinite(net.sizes[c * rows + r])) p.text("NaN", x + l.map / 2, y + l.map / 2, { size: 9.5, anchor: "middle", baseline: "middle", fill: theme.faint });
     }
   }
 }

@@ -69,18 +69,43 @@ export class Panel {
   }
 }
 
+const BEFORE = "press Start or Step";
 const names = (model) => model.nets.map((_, i) => (model.nets.length > 1 ? `${"AB"[i]}: ` : ""));
 const layers = (count) => Array.from({ length: count }, (_, i) => i);
 
-// two maps side by side, or one
-function sideBySide(p, model, draw) {
-  const ready = model.nets.map((net, i) => [net, i]).filter(([net]) => net.profile);
-  const reads = ready.map(([net, i], k) => draw(net, i, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
-  if (!ready.length) p.text("reading …", p.width / 2, p.height / 2, { anchor: "middle", fill: theme().faint });
+// the maps of this kind side by side, or one, or why there is none
+function sideBySide(p, model, kind, draw) {
+  const wide = p.width / model.nets.length;
+  const reads = model.nets.map((net, i) => {
+    const values = net.profile?.arrays[kind];
+    if (values) return draw(values, i, { x: i * wide, y: 0, w: wide, h: p.height });
+    wrapped(`${names(model)[i]}${missing(net)}`, wide / 7).forEach((line, row) => p.text(line, (i + 0.5) * wide, p.height / 2 + 16 * row, { size: 12, anchor: "middle", fill: theme().faint }));
+    return () => "";
+  });
   return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
 }
 
-const squarish = (model) => (width) => Math.min(250, (model.nets.length > 1 ? width / 2 : width) - 86) + (model.nets.length > 1 ? 58 : 44);
+const wrapped = (text, most) => text.split(" ").reduce((lines, word) => (lines.at(-1).length + word.length < most ? [...lines.slice(0, -1), `${lines.at(-1)} ${word}`.trim()] : [...lines, word]), [""]);
+
+// why a network has no depth profile
+const missing = (net) => (net.profile ? net.profile.facts.note ?? "" : "reading …");
+
+// values with the geometric mean of their neighbours, so that one line can be followed through the noise of batches
+function smooth(values) {
+  const half = Math.floor(values.length / 60);
+  const sums = [[0, 0]];
+  for (const v of values) {
+    const [sum, count] = sums.at(-1);
+    sums.push(v > 0 ? [sum + Math.log(v), count + 1] : [sum, count]);
+  }
+  return values.map((v, i) => {
+    const [from, to] = [sums[Math.max(0, i - half)], sums[Math.min(values.length, i + half + 1)]];
+    return Number.isFinite(v) ? Math.exp((to[0] - from[0]) / (to[1] - from[1])) : v;
+  });
+}
+
+// how tall a row of so many heat maps is
+export const mapsTall = (width, columns) => Math.min(280, width / columns - 96) + 56;
 
 export function trainingPanels(model) {
   const two = () => model.nets.length > 1;
@@ -95,30 +120,26 @@ export function trainingPanels(model) {
     new Panel({
       key: "loss", title: "Loss and accuracy",
       draw: (p, t) => lossChart(p, t, model, colour),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(lossNow(model, i))}, test accuracy ${percent(net.profile?.facts.test_accuracy ?? NaN)}`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(lossNow(model, i))}, test accuracy ${percent(net.glance?.test_accuracy ?? NaN)}`).join("; "),
     }),
     new Panel({
-      key: "distance", title: "Distance between layers", height: squarish(model),
-      draw: (p, t) => sideBySide(p, model, (net, i, box) => {
-        const values = net.profile.arrays.distances;
-        if (!values) return () => "";
-        const apart = [...values].filter((v) => v > 0);
-        return heatMap(p, { key: `distance${i}`, values, n: values.shape[0], low: apart.length ? Math.min(...apart) : 1, high: apart.length ? Math.max(...apart) : 2, log: true, first: 0, label: "distance", title: two() ? "AB"[i] : "" }, t, box);
-      }),
-      say: () => "mean ‖hᵢ − hⱼ‖ over the plane, logarithmic",
+      key: "distance", title: "Distance between layers", height: (width) => mapsTall(width, model.nets.length),
+      draw: (p, t) => {
+        const apart = model.nets.flatMap((net) => [...(net.profile?.arrays.distances ?? [])]).filter((v) => v > 0); // one scale for both
+        const [low, high] = apart.length ? [Math.min(...apart), Math.max(...apart)] : [1, 1];
+        return sideBySide(p, model, "distances", (values, i, box) => heatMap(p, { key: `distance${i}`, values, n: values.shape[0], low, high, log: true, first: 0, label: "distance", title: two() ? "AB"[i] : "" }, t, box));
+      },
+      say: () => `mean ‖hᵢ − hⱼ‖ over the plane, logarithmic${two() ? ", one scale for both" : ""}`,
     }),
     new Panel({
-      key: "cka", title: "Similarity of layers (CKA)", height: squarish(model),
-      draw: (p, t) => sideBySide(p, model, (net, i, box) => {
-        const values = net.profile.arrays.cka;
-        return values ? heatMap(p, { key: `cka${i}`, values, n: values.shape[0], low: 0, high: 1, first: 0, label: "CKA", title: two() ? "AB"[i] : "" }, t, box) : () => "";
-      }),
+      key: "cka", title: "Similarity of layers (CKA)", height: (width) => mapsTall(width, model.nets.length),
+      draw: (p, t) => sideBySide(p, model, "cka", (values, i, box) => heatMap(p, { key: `cka${i}`, values, n: values.shape[0], low: 0, high: 1, first: 0, label: "CKA", title: two() ? "AB"[i] : "" }, t, box)),
       say: () => "unbiased minibatch CKA on test points",
     }),
     new Panel({
       key: "spectra", title: "Singular values by layer",
       choice: { label: "Of what", options: { singular_values: "features", weight_values: "weights" } },
-      draw: (p, t, kind) => sideBySide(p, model, (net, i, box) => spectraChart(p, t, net.profile.arrays[kind], kind === "weight_values" ? (i) => `layer ${i + 1}` : layerName, two() ? "AB"[i] : "", box)),
+      draw: (p, t, kind) => sideBySide(p, model, kind, (values, i, box) => spectraChart(p, t, values, kind === "weight_values" ? (i) => `layer ${i + 1}` : layerName, two() ? "AB"[i] : "", box)),
       say: (kind) => `${kind === "weight_values" ? "of each layer's weights" : "of the centred features of h₀ and each layer"}, relative to the largest; dark to bright: early to late`,
     }),
     new Panel({
@@ -126,9 +147,9 @@ export function trainingPanels(model) {
       draw: (p, t) => lineChart(p, {
         x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "mean norm" },
         series: model.nets.map((_, i) => ({ x: model.curves.at, y: model.curves.norm[i], colour: colour(t, i, "third"), name: two() ? `network ${"AB"[i]}` : "", dash: i && two() ? [6, 3] : [], dots: model.curves.at.length < 12 })),
-        legend: two() ? undefined : [], marks: model.live ? [] : [model.step],
+        legend: two() ? undefined : [], marks: model.live ? [] : [model.step], empty: model.last ? "" : BEFORE,
       }, t),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}mean norm ${short(net.profile?.facts.logits_norm ?? NaN)} on test points`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}mean norm ${short(net.glance?.logits_norm ?? NaN)} on test points`).join("; "),
     }),
   ];
 }
@@ -158,6 +179,7 @@ function depthChart(p, t, rank, model, colour) {
     right: { label: rank === "rank" ? "numerical rank" : "effective rank", min: 0 },
     series, shades: tunnels(model, t),
     levels: facts?.tunnel_level ? [{ value: facts.tunnel_level, colour: t.probe }] : [],
+    empty: series.length ? "" : missing(model.nets[0]),
   }, t);
 }
 
@@ -187,18 +209,19 @@ function lossChart(p, t, model, colour) {
   const series = [];
   model.nets.forEach((_, i) => {
     const tag = alone ? "" : `${"AB"[i]}: `;
-    series.push({ x: curves.steps, y: curves.loss[i], colour: colour(t, i, "rank"), name: `${tag}loss`, width: 1.5 });
+    series.push({ x: curves.steps, y: curves.loss[i], colour: colour(t, i, "rank"), name: `${tag}loss`, width: 1, opacity: 0.35 });
+    series.push({ x: curves.steps, y: smooth(curves.loss[i]), colour: colour(t, i, "rank"), say: false });
     series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent, dots: curves.at.length < 12 });
     if (alone) series.push({ x: curves.at, y: curves.train[i], colour: t.faint, name: "train accuracy", axis: "right", dash: [2, 2], width: 1.2, show: percent });
   });
   return lineChart(p, {
     x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "loss", log: true, floor: 1e-7 },
     right: { label: "accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis === "right").flatMap((one) => one.y), 0.95), max: 1.02 }, series, marks: model.live ? [] : [model.step],
+    empty: model.last ? "" : BEFORE,
   }, t);
 }
 
 function spectraChart(p, t, values, name, title, box) {
-  if (!values) return () => "";
   const [count, width] = values.shape;
   const series = layers(count).map((i) => {
     const row = values.subarray(i * width, (i + 1) * width);

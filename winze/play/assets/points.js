@@ -99,6 +99,8 @@ export class PointsEditor {
     p.rect(0, 0, side, side, t.paper);
     p.line([[side / 2, 0], [side / 2, side]], t.grid);
     p.line([[0, side / 2], [side, side / 2]], t.grid);
+    p.text("x₁", side - 5, side / 2 - 5, { size: 11, anchor: "end", fill: t.faint });
+    p.text("x₂", side / 2 + 5, 13, { size: 11, fill: t.faint });
     const dot = (x, y, label, r) => p.circle(((x + 1) / 2) * side, ((1 - y) / 2) * side, r, t.classes[label], t.paper);
     if (this.editable) this.points.forEach(([x, y, label]) => dot(x, y, label, 3));
     else if (this.shown) for (let i = 0; i < this.shown.labels.length; i++) dot(this.shown.xy[2 * i], this.shown.xy[2 * i + 1], this.shown.labels[i], 2.1);

@@ -3,16 +3,19 @@
 import { floorOf, heatMap, lineChart, percent, scatter, short } from "./charts.js";
 import { theme } from "./colours.js";
 import { make } from "./dom.js";
-import { Panel } from "./panels.js";
+import { Panel, mapsTall } from "./panels.js";
 
-const AT_ONCE = 2; // scans whose maps stand side by side
+const AT_ONCE = 2; // scans whose maps are shown
+const ROOM = 380; // pixels in which two maps stand side by side
 const LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const TURNS = 6; // colours of scans before they repeat
+const [EMBEDDING, CKA, SPECTRA] = [(scan) => scan.embedding, (scan) => scan.cka, (scan) => scan.spectra.length]; // what a scan may have
 const filled = (values) => (values ?? []).map((v) => v ?? NaN);
 
 export class Viewer {
-  constructor(stored, { settings, networks, panels }) {
-    Object.assign(this, { stored, settings });
+  constructor(stored, { walk, settings, networks, panels }) {
+    Object.assign(this, { stored, settings, bar: walk });
+    walk.hidden = false;
     this.scans = stored.scans;
     this.chosen = this.usual();
     this.layer = 0;
@@ -99,14 +102,14 @@ export class Viewer {
     this.slider = make("input", { type: "range", id: "layer", min: 1, max: this.depth, value: this.layer + 1, step: 1 });
     this.place = make("output", { for: "layer" });
     this.slider.addEventListener("input", () => this.walk(Number(this.slider.value)));
+    this.bar.replaceChildren(make("label", { class: "scrub", for: "layer" }, make("span", {}, "Layer"), this.slider), this.place);
     this.facts = make("table", { class: "facts" });
     const measures = make("select", { id: "measure", onchange: () => { this.measure = measures.value; this.paint(); this.remember(); } },
       ...this.measures().map((one) => make("option", { value: one, selected: one === this.measure }, this.label(one))));
     this.settings.replaceChildren(
       this.scans.length > 1 ? make("fieldset", {}, make("legend", {}, "Scans"), ...boxes) : "",
-      make("fieldset", {}, make("legend", {}, "Layer"),
-        make("div", { class: "field" }, make("label", { for: "layer" }, "layer"), this.place, this.slider),
-        make("p", { class: "hint", id: "place" }), this.facts),
+      make("fieldset", {}, this.title = make("legend", {}), this.names = make("div", { class: "hint" }),
+        make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Readings of this layer" }, this.facts)),
       make("fieldset", {}, make("legend", {}, "Depth profile"),
         make("div", { class: "field" }, make("label", { for: "measure" }, "measure on the right axis"), measures)));
     const told = this.shown.map((scan) => make("section", { class: "panel" },
@@ -136,11 +139,12 @@ export class Viewer {
   }
 
   paint() {
-    const scan = this.shown[0];
-    const name = scan.places[Math.min(this.layer, scan.places.length - 1)];
-    this.place.textContent = `${this.layer + 1} of ${this.depth}`;
-    this.slider.setAttribute("aria-valuetext", `layer ${this.layer + 1}, ${name}`);
-    document.getElementById("place").textContent = name;
+    const places = this.shown.map((scan) => scan.places[this.layer] ?? "–");
+    const names = new Set(places).size > 1 ? this.shown.map((scan, i) => `${this.tag(scan)}: ${places[i]}`) : places.slice(0, 1);
+    this.place.textContent = `${this.layer + 1} of ${this.depth}${names.length > 1 ? "" : ` · ${names[0]}`}`;
+    this.slider.setAttribute("aria-valuetext", `layer ${this.layer + 1}, ${names[0]}`);
+    this.title.textContent = `Layer ${this.layer + 1}`;
+    this.names.replaceChildren(...names.map((one) => make("p", {}, one)));
     this.facts.replaceChildren(...this.rows());
     this.panels.forEach((panel) => panel.paint());
   }
@@ -167,17 +171,33 @@ export class Viewer {
     return [
       new Panel({ key: "depth", title: "Probe and rank by layer", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
       this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
-      has((scan) => scan.embedding) && new Panel({ key: "embedding", title: "Embedding by layer", height: 320, draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare() ? `; layer ${this.layer + 1} has no stored embedding, the nearest is shown` : ""}` }),
-      has((scan) => scan.cka) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => Math.min(290, width / this.maps(width) - 80) + 60, pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}` }),
-      has((scan) => scan.spectra.length) && new Panel({ key: "spectra", title: "Spectrum by layer", height: 290, draw: (p, t) => this.spectra(p, t), say: () => "variance of each direction relative to the largest; the thick line is the chosen layer" }),
+      has(EMBEDDING) && new Panel({ key: "embedding", title: "Embedding by layer", height: (width) => 320 * this.rowsOf(width, EMBEDDING), draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare()}${this.some()}` }),
+      has(CKA) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => this.rowsOf(width, CKA) * mapsTall(width, this.withThis(CKA).length / this.rowsOf(width, CKA)), pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}${this.some()}` }),
+      has(SPECTRA) && new Panel({ key: "spectra", title: "Spectrum by layer", height: (width) => 290 * this.rowsOf(width, SPECTRA), draw: (p, t) => this.spectra(p, t), say: () => `variance of each direction relative to the largest; the thick line is the chosen layer${this.some()}` }),
       has((scan) => Object.keys(scan.training).length) && new Panel({ key: "training", title: "Over training", height: 290, draw: (p, t) => this.training(p, t) }),
     ];
   }
 
-  // whether the chosen layer has no embedding of its own: a scan stores those of a few layers
-  bare() { return this.shown.some((scan) => scan.embedding && !(String(this.layer + 1) in scan.embedding.points)); }
+  // which scans have no embedding of the chosen layer, in words: a scan stores those of a few layers
+  bare() {
+    const without = this.withThis(EMBEDDING).filter((scan) => !(String(this.layer + 1) in scan.embedding.points));
+    const whose = this.shown.length > 1 ? ` in ${without.map((scan) => this.tag(scan)).join(" and ")}` : "";
+    return without.length ? `; layer ${this.layer + 1} has no stored embedding${whose}, the nearest is shown` : "";
+  }
 
-  maps(width) { return Math.min(this.shown.length, AT_ONCE, Math.max(1, Math.floor(width / 230))); }
+  some() { return this.shown.length > AT_ONCE ? `; the first ${AT_ONCE} of the chosen scans` : ""; }
+
+  withThis(has) { return this.shown.filter(has).slice(0, AT_ONCE); }
+
+  rowsOf(width, has) { return width < ROOM ? Math.max(1, this.withThis(has).length) : 1; }
+
+  // the scans that have this and a box for each: side by side where there is room, else one below the other
+  boxes(p, has) {
+    const rows = this.rowsOf(p.width, has);
+    const scans = this.withThis(has);
+    const [w, h] = [p.width / (scans.length / rows), p.height / rows];
+    return scans.map((scan, k) => [scan, rows > 1 ? { x: 0, y: k * h, w, h } : { x: k * w, y: 0, w, h }]);
+  }
 
   tunnelText(scan) {
     const start = scan.tunnel?.start;
@@ -227,39 +247,38 @@ export class Viewer {
   }
 
   similarity(p, t) {
-    const ready = this.shown.filter((scan) => scan.cka).slice(0, this.maps(p.width));
-    const reads = ready.map((scan, k) => heatMap(p, {
+    const ready = this.boxes(p, CKA);
+    const reads = ready.map(([scan, box], k) => heatMap(p, {
       key: `stored-cka${k}`, values: scan.cka.flat().map((v) => v ?? NaN), n: scan.cka.length, low: 0, high: 1, first: 1, label: "CKA",
       title: ready.length > 1 ? this.tag(scan) : "", mark: this.layer < scan.cka.length ? this.layer : null,
-    }, t, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
+    }, t, box));
     const read = (x, y) => reads.map((one) => one(x, y)).find(Boolean) ?? "";
     read.at = (x) => reads.map((one) => one.at(x)).find(Number.isFinite) ?? NaN;
     return read;
   }
 
   spectra(p, t) {
-    const ready = this.shown.filter((scan) => scan.spectra.length).slice(0, this.maps(p.width));
-    const reads = ready.map((scan, k) => lineChart(p, {
+    const ready = this.boxes(p, SPECTRA);
+    const reads = ready.map(([scan, box]) => lineChart(p, {
       title: ready.length > 1 ? this.tag(scan) : "", x: { label: "direction", unit: "direction", whole: true, min: 1 }, left: { label: "relative variance", log: true, floor: 1e-8, max: 0.2 },
       series: scan.spectra.map(({ number, rank, share }) => ({ x: rank, y: filled(share), colour: t.ramp((number - 1) / Math.max(1, scan.total - 1)), width: number === this.layer + 1 ? 3.2 : 1.1, opacity: number === this.layer + 1 ? 1 : 0.7, say: number === this.layer + 1, name: number === this.layer + 1 ? `layer ${number}` : undefined })),
-    }, t, { x: (k * p.width) / ready.length, y: 0, w: p.width / ready.length, h: p.height }));
+    }, t, box));
     return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
   }
 
   embedding(p, t) {
-    const ready = this.shown.filter((scan) => scan.embedding).slice(0, this.maps(p.width));
+    const ready = this.boxes(p, EMBEDDING);
     const colours = [t.probe, t.rank, t.third, t.fourth, "#0099a8", "#8a6d3b", "#e8418f", "#7a8a00", t.faint, t.ink];
-    const reads = ready.map((scan, k) => {
+    const reads = ready.map(([scan, box]) => {
       const { points, labels, classes } = scan.embedding;
       const known = Object.keys(points).map(Number);
       const near = known.reduce((best, one) => (Math.abs(one - this.layer - 1) < Math.abs(best - this.layer - 1) ? one : best));
-      const box = { x: (k * p.width) / ready.length, y: 16, w: p.width / ready.length, h: p.height - 16 };
-      p.text(`${ready.length > 1 ? `${this.tag(scan)}: ` : ""}layer ${near}, ${scan.places[scan.numbers.indexOf(near)] ?? ""}`, box.x + 6, 11, { size: 11, fill: t.faint });
+      p.text(`${ready.length > 1 ? `${this.tag(scan)}: ` : ""}layer ${near}, ${scan.places[scan.numbers.indexOf(near)] ?? ""}`, box.x + 6, box.y + 11, { size: 11, fill: t.faint });
       const count = Math.max(0, ...(labels ?? [])) + 1;
       const named = (label) => classes?.[label] ?? `class ${label}`;
       const legend = labels && count > 1 && count <= colours.length ? Array.from({ length: count }, (_, label) => ({ name: named(label), colour: colours[label] })) : [];
       const [xs, ys] = points[String(near)].map(filled);
-      return scatter(p, { xs, ys, labels, colour: (label) => colours[label % colours.length], name: named, legend }, t, box);
+      return scatter(p, { xs, ys, labels, colour: (label) => colours[label % colours.length], name: named, legend }, t, { ...box, y: box.y + 16, h: box.h - 16 });
     });
     return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
   }
