@@ -47,14 +47,14 @@ def work(config: Diffusion, bench: Bench) -> None:
         return
     for t in config.times:
         read(prepared, bench, view=AtTime(prepared.net, t), tag=f"at t = {t:g}" if t != config.times[0] else "")
-    real = prepared.dataset.train_images[: config.images]
+    real = prepared.dataset.train_images
     for tag, guidance in {"": 0.0, "_guided": config.guidance}.items():
         if guidance and not getattr(prepared.net, "labels", 0):
             continue
         images = _drawn(config, prepared, bench, guidance)
         bench.readings.arrays[f"images{tag}"] = images[:SHOWN].cpu().numpy()
         for measure, judge, features in _judges(config):
-            distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
+            distance = frechet_distance(*(_seen(features, one, images.device) for one in (images, real)))
             note = "; ".join(filter(None, (f"in {judge}", distance.note)))
             bench.readings.add(f"{measure}{tag}", distance, data=config.data.name, n=config.images, note=note)
 
@@ -68,6 +68,11 @@ def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float)
     drawn = draw(prepared.net, shape, steps=config.steps, labels=labels, guidance=guidance, seed=bench.seed)
     mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in (ready.mean, ready.std))
     return ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
+
+
+def _seen(features: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
+    """The features of images that are stored as bytes, some thousands at a time."""
+    return torch.cat([features(part.to(device).float() / 255) for part in images.split(5000)])
 
 
 def _judges(config: Diffusion) -> Iterator[tuple[str, str, Callable[[Tensor], Tensor]]]:

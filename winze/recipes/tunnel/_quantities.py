@@ -156,11 +156,16 @@ class OverMatrix(RunNumber):
         return self.reduce(matrix[np.ix_(kept, kept)])
 
 
-def by_network(draw: Callable[..., Any], first: bool = False) -> Callable[[PointRuns, str], Any]:
-    """A figure of scans by name, drawn of the mean readings of every network, or of its first seed."""
+def by_network(
+    draw: Callable[..., Any], first: bool = False, axes: Sequence[str] = ("network",)
+) -> Callable[[PointRuns, str], Any]:
+    """A figure of scans by name, drawn of the mean readings of every network, or of its first seed.
+
+    Networks are named by their values on `axes`.
+    """
 
     def drawn(runs: PointRuns, theme: str = "light") -> Any:
-        there = {str(point["network"]): list(seeds) for point, seeds in runs.items() if seeds}
+        there = {" ".join(str(point[one]) for one in axes): list(seeds) for point, seeds in runs.items() if seeds}
         if not there:
             raise UnreadError("no runs")
         return draw({name: seeds[0] for name, seeds in there.items()} if first else means_of(there), theme=theme)
