@@ -15,6 +15,7 @@ from winze.lab.axes import PointGrid
 from winze.lab.runs.job import plain
 from winze.measure.segments import matched_iou
 from winze.measure.value import Value
+from winze.networks import NetworkError
 from winze.networks.inception import MissingWeightsError
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.readings import Point, Readings
@@ -177,4 +178,18 @@ def test_masks_of_one_class_are_refused_before_training(tmp_path, value):
     config = replace(recipe("decayed/mae_segment").config("smoke", Point({"alpha": 0.7})), masks=str(tmp_path))
     with pytest.raises(DataError, match="segments of two classes or more"):
         work(config, Bench(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("settings", [{"times": (2.0,)}, {"times": ()}, {"steps": 0}, {"images": 4}])
+def test_times_and_images_that_cannot_be_are_refused(settings):
+    with pytest.raises(ValueError, match=r"times lie in|are the least"):
+        replace(recipe("decayed/diffusion").config("smoke", Point({"labels": "none", "alpha": 0.7})), **settings)
+
+
+def test_unknown_features_of_the_distance_are_refused_before_training(tmp_path):
+    config = recipe("decayed/diffusion").config("smoke", Point({"labels": "none", "alpha": 0.7}))
+    plain_net = replace(config.network, rule=None)
+    with pytest.raises(NetworkError, match="winze/nothing"):
+        _diffusion.work(replace(config, network=plain_net, features="winze/nothing"), Bench(tmp_path / "run"))
     assert not (tmp_path / "run").exists()

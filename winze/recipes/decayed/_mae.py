@@ -132,8 +132,8 @@ def trained(config: Masked, bench: Bench) -> Prepared:
         by_mean = [replace(own, pool="mean", names={name: f"{one} {MEAN}" for name, one in own.names.items()})]
     learn(prepared, bench, watching=by_mean, shared={"watching": own})
     store_curve(prepared, bench, ("reconstruction",))
-    read(prepared, bench)
-    read(prepared, bench, reading=replace(config.reading, pool="mean"), tag=MEAN)
+    read(prepared, bench, layers=False)
+    read(prepared, bench, reading=replace(config.reading, pool="mean"), tag=MEAN, layers=False)
     pools: dict[str, TokenPool] = {"": "token", f" {MEAN}": "mean"}
     for name, (tag, pool) in product(config.protocols if bench.writes else (), pools.items()):
         bench.readings.add(*_accuracy(name, pool, prepared, bench, tag), data=config.data.name, split="test")
