@@ -10,10 +10,12 @@ from torch import nn
 
 from winze.data import DataError, Squares
 from winze.lab import Bench
+from winze.networks import NetworkError
 from winze.readings import Point, Readings
 from winze.recipes.erosion import _gradcam, _work, curves, layers, needs, ratio
 from winze.recipes.tunnel import collapse_forgetting
 from winze.train import Constant, Epochs, Milestones
+from winze.train.fit import _Run
 
 CONFIG = curves.recipe.config("smoke", Point(network="mlp4", first="random", size=2))
 
@@ -40,6 +42,18 @@ def test_three_test_sets_are_followed_through_all_tasks(read):
             assert value(read.readings, f"{name} after task {task}") == pytest.approx(last)
         assert value(read.readings, f"original after task {task}") == value(read.readings, f"random after task {task}")
     assert [value(read.readings, f"task {k} begins") for k in (1, 2)] == [2, 4]
+
+
+def test_another_recipe_in_the_folder_trains_neither_task_again(read, monkeypatch):
+    left, train = [], _Run._train
+    monkeypatch.setattr(_Run, "_train", lambda own, step, bar: left.append(own.total - step) or train(own, step, bar))
+    again = Bench(read.folder.with_name("again"), progress=False)
+    _work.erode(replace(CONFIG, reading=replace(CONFIG.reading, measures=("rank",))), again)
+    assert not any(left)
+    for measure in ("original after task 0", "original after task 1"):
+        assert value(again.readings, measure) == value(read.readings, measure)
+    _work.erode(replace(CONFIG, decay=False), Bench(read.folder.with_name("other"), progress=False))
+    assert any(left), "without weight decay task 1 is another training"
 
 
 def test_the_phases_differ_in_their_squares_alone():
@@ -94,8 +108,15 @@ def test_fewer_colours_than_classes_are_refused():
 
 def test_without_its_package_gradcam_is_refused_before_anything_is_written(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pytorch_grad_cam", None)
-    with pytest.raises(ImportError, match=r"winze\[gradcam\]"):
+    with pytest.raises(NetworkError, match=r"winze\[gradcam\]"):
         _work.erode(replace(CONFIG, gradcam=2), Bench(tmp_path / "run", progress=False))
+    assert not (tmp_path / "run" / "phases").exists()
+
+
+@pytest.mark.parametrize("sizes", [(1, 9), (8, 8)])
+def test_tasks_that_the_classes_do_not_make_are_refused_before_anything_is_trained(sizes, tmp_path):
+    with pytest.raises(DataError, match="tasks"):
+        _work.erode(replace(CONFIG, forget=sizes), Bench(tmp_path / "run", progress=False))
     assert not (tmp_path / "run" / "phases").exists()
 
 

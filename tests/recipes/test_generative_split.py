@@ -1,11 +1,13 @@
 """Frozen classifiers, similarity to the reference, and shared phases of the recipes on generative representations."""
 
 import shutil
+from dataclasses import replace
 
 import pytest
 import torch
 
 from winze.lab import Bench, recipe
+from winze.networks import NetworkError
 from winze.readings import Point
 from winze.recipes.generative import _split
 from winze.recipes.generative._split import Refit, accuracy, softmax_regression
@@ -88,3 +90,30 @@ def test_a_run_that_died_in_the_third_task_ends_as_if_it_had_not(done, tmp_path,
     _split.sequence(config("vae"), resumed)
     assert rows(resumed) == rows(found["vae"])
     shutil.rmtree(tmp_path / "run")
+
+
+def test_heads_that_do_not_fit_the_tasks_are_refused_before_anything_is_trained(tmp_path):
+    with pytest.raises(NetworkError, match=r"heads of \(2, 2, 2, 2, 2\) outputs, the tasks have \(5, 5\) classes"):
+        _split.sequence(replace(config("discriminative"), tasks=(5, 5)), Bench(tmp_path / "run"))
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("name", ["iterations", "samples"])
+def test_numbers_below_one_are_refused(name):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1"):
+        replace(config("vae"), **{name: 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "said"),
+    [
+        ("synthetic/meta", {"orders": 0}, "orders must be a whole number of at least 1"),
+        ("synthetic/meta", {"steps": (0, 5)}, "steps are whole numbers from 1"),
+        ("synthetic/meta", {"batches": ()}, "batches are whole numbers from 1"),
+        ("tunnel/collapse_forgetting", {"rounds": 0}, "rounds must be a whole number of at least 1"),
+        ("tunnel/swap_temperature", {"extractor": 0}, "extractor must be a whole number of at least 1"),
+    ],
+)
+def test_settings_of_continual_recipes_that_cannot_be_are_refused(name, settings, said):
+    with pytest.raises(ValueError, match=said):
+        replace(recipe(name).study, **settings)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from winze.train import SGD, Cosine, Epochs, Milestones, Steps, Training
+from winze.train import SGD, Cosine, CosineAfterWarmup, Epochs, Milestones, Steps, Training
 from winze.train.optimizers import learning_rate
 
 
@@ -30,6 +30,20 @@ def test_the_warm_up_is_a_straight_line_and_the_cosine_is_timms():
     for epoch in range(30):
         theirs.step(epoch)
         assert ours(7 * epoch + 3) == pytest.approx(optimizer.param_groups[0]["lr"])
+
+
+def test_the_cosine_after_the_warm_up_is_that_of_masked_autoencoders():
+    training = Training(Epochs(20), optimizer=SGD(0.3), schedule=CosineAfterWarmup(warmup=Epochs(4), min_lr=0.01))
+    rate = learning_rate(training, 5)
+    for step in range(100):
+        e = step / 5
+        rest = 0.01 + 0.29 / 2 * (1 + math.cos(math.pi * (e - 4) / (20 - 4)))
+        assert rate(step) == pytest.approx(0.3 * e / 4 if e < 4 else rest)
+
+
+def test_a_warm_up_in_another_unit_than_the_length_is_refused():
+    with pytest.raises(ValueError, match="counts its warm-up as the length"):
+        Training(Epochs(20), schedule=CosineAfterWarmup(warmup=Steps(4)))
 
 
 @settings(max_examples=30)

@@ -17,7 +17,7 @@ import tyro
 from winze.cli.exit_codes import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
 
 if TYPE_CHECKING:
-    from winze.lab import Outcome, Recipe
+    from winze.lab import Job, Outcome, Recipe
 
 
 @dataclass(frozen=True)
@@ -59,15 +59,10 @@ class RunVerb:
     """deterministic GPU kernels: the same bits each time, more slowly"""
 
     def run(self) -> None:
-        from winze.lab.recipe import recipe
         from winze.lab.runs.sweep import Backend, sweep
         from winze.train import Hardware
 
-        chosen = recipe(self.recipe)
-        own = {name: _literal(text) for name, text in _pairs(self.changes, "--set")}
-        chosen = chosen.with_settings(own, self.scale)
-        at = {name: _values(chosen, name, text) for name, text in _pairs(self.at, "--at")}
-        jobs = chosen.jobs(self.scale, at, _numbers(self.seeds))
+        chosen, jobs = self.chosen()
         hardware = Hardware(
             self.accelerator, self.devices, self.strategy, compile=self.compile, deterministic=self.deterministic
         )
@@ -85,6 +80,15 @@ class RunVerb:
             refused: list[str] = []
             self._tell(chosen, refused.append)
             _tell_failures(outcomes, refused)
+
+    def chosen(self) -> tuple[Recipe, list[Job]]:
+        """The recipe with the settings that were asked for, and the runs of it that are."""
+        from winze.lab.recipe import recipe
+
+        own = {name: _literal(text) for name, text in _pairs(self.changes, "--set")}
+        made = recipe(self.recipe).with_settings(own, self.scale)
+        at = {name: _values(made, name, text) for name, text in _pairs(self.at, "--at")}
+        return made, made.jobs(self.scale, at, _numbers(self.seeds))
 
     def _tell(self, recipe: Recipe, refuse: Callable[[str], None]) -> None:
         """Judge the claims and write the report; `refuse` collects damaged runs, which do not count."""

@@ -20,7 +20,7 @@ def load_segments(name: str, side: int) -> tuple[UInt8[Tensor, "n 3 side side"],
     `name` is a folder, or a folder's name in $WINZE_DATA. A mask is a grey or palette image whose values are classes;
     255 marks pixels that do not count.
     """
-    places = [Path(name).expanduser(), *(root / name for root in roots())]
+    places = list(dict.fromkeys([Path(name).expanduser(), *(root / name for root in roots())]))
     root = next((one for one in places if (one / "images").is_dir()), None)
     if root is None:
         looked = ", ".join(str(one / "images") for one in places)

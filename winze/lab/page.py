@@ -53,7 +53,9 @@ def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.P
     counts = (
         "on digits, in no tally" if is_stand_in(recipe, scale) else counted([ClaimRow(scale, one) for one in judged])
     )
-    return write_static(file, f"{recipe.name}: {counts}", subtitle, [part for part in parts if part is not None])
+    return write_static(
+        file, ": ".join(filter(None, (recipe.name, counts))), subtitle, [part for part in parts if part is not None]
+    )
 
 
 def _statements(key: str, title: str, judged: Sequence[Judged]) -> Section | None:

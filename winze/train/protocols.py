@@ -19,7 +19,7 @@ from winze.measure import Value, knn_accuracy
 from winze.modes import unchanged
 from winze.train.fit import History, fit
 from winze.train.hardware import Hardware, device_of
-from winze.train.training import AdamW, Classify, Cosine, Epochs, Lars, Training
+from winze.train.training import AdamW, Classify, Cosine, CosineAfterWarmup, Epochs, Lars, Training
 
 Labelled = tuple[Tensor, Tensor]
 TokenPool = Literal["token", "mean"]
@@ -87,7 +87,7 @@ LINEAR: Mapping[str, LinearProbe] = {
             batch=16384,
             # timm adapts the rate of decayed weights alone: this decay turns it on for matrices, and changes nothing
             optimizer=Lars(0.1 * 16384 / SCALED, 1e-12, decay_vectors=False, momentum=0.9),
-            schedule=Cosine(warmup=Epochs(10)),
+            schedule=CosineAfterWarmup(warmup=Epochs(10)),
             augment=(RandomResizedCrop(), Flip()),
             evaluate=Epochs(90),
             checkpoint=Epochs(90),
@@ -113,7 +113,7 @@ TUNING = Training(
     Epochs(100),
     batch=1024,
     optimizer=AdamW(5e-4 * 1024 / SCALED, 0.05, decay_vectors=False),
-    schedule=Cosine(warmup=Epochs(5)),
+    schedule=CosineAfterWarmup(warmup=Epochs(5)),
     objective=Classify(smoothing=0.1),
     augment=(RandomResizedCrop(), Flip()),
     evaluate=Epochs(10),

@@ -193,6 +193,18 @@ class Cosine(Constant):
 
 
 @dataclass(frozen=True)
+class CosineAfterWarmup(Cosine):
+    """Half a cosine that begins where the warm-up ends, as masked autoencoders are trained (He et al., 2022).
+
+    lr(p) as in `Cosine`,   p = (e - e_w) / (E - e_w) after e of E epochs, e_w of them warm-up
+    """
+
+    def rate(self, lr: float, done: float, total: float) -> float:
+        begun = self.warmup.count
+        return super().rate(lr, done - begun, max(total - begun, 1e-9))
+
+
+@dataclass(frozen=True)
 class Milestones(Constant):
     """A learning rate multiplied by `gamma` at each milestone, which counts in the unit of the training's length."""
 
@@ -335,5 +347,7 @@ class Training:
             if self.precision == "bf16-true":
                 raise ValueError("an average of weights (ema) is lost in the rounding of bf16-true: use bf16-mixed")
         warmup = self.schedule.warmup
+        if isinstance(self.schedule, CosineAfterWarmup) and type(warmup) is not type(self.length):
+            raise ValueError(f"CosineAfterWarmup counts its warm-up as the length {self.length}, not {warmup}")
         if type(warmup) is type(self.length) and warmup.count > self.length.count:
             raise ValueError(f"warmup must lie within {self.length}, got {warmup}")

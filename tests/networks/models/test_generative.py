@@ -27,9 +27,10 @@ def parameters(net):
 
 
 def test_sizes_are_the_published_ones():
-    assert parameters(Encoder(12, 768, 3, 224, 16, None, True, True)) + 197 * 768 == 85_798_656
-    assert parameters(UViT(12, 512)) == 44_255_328
-    assert parameters(UViT(16, 768, channels=4)) == 130_122_404
+    with torch.device("meta"):  # where weights take neither memory nor time
+        assert parameters(Encoder(12, 768, 3, 224, 16, None, True, True)) + 197 * 768 == 85_798_656
+        assert parameters(UViT(12, 512)) == 44_255_328
+        assert parameters(UViT(16, 768, channels=4)) == 130_122_404
 
 
 @pytest.mark.parametrize("name", ["winze/mae_32", "winze/mae_64", "winze/uvit_tiny", "winze/mae2x64", "winze/uvit2x64"])
@@ -215,6 +216,7 @@ def test_a_uvit_at_a_time_is_read_the_same_twice():
         ({"width": 30}, "multiple of 4"),
         ({"mask": 0.0}, "mask ratio lies between 0 and 1"),
         ({"norm_clip": 0.0}, "a positive number"),
+        ({"patch": 8}, "hides none of 1 patches"),
     ],
 )
 def test_sizes_that_do_not_fit_are_named(options, said):
@@ -222,9 +224,21 @@ def test_sizes_that_do_not_fit_are_named(options, said):
         small(**options)
 
 
-def test_a_uvit_of_odd_depth_is_refused():
-    with pytest.raises(NetworkError, match="an even depth, not 3"):
-        UViT(3, 32)
+@pytest.mark.parametrize(("sizes", "said"), [((3, 32), "an even depth, not 3"), ((2, 33), "an even width, not 33")])
+def test_a_uvit_of_odd_depth_or_width_is_refused(sizes, said):
+    with pytest.raises(NetworkError, match=said):
+        UViT(*sizes)
+
+
+def test_labels_for_a_uvit_that_was_built_without_them_are_refused():
+    with pytest.raises(ValueError, match="built without labels"):
+        UViT(2, 32, side=8)(IMAGES, torch.rand(3), torch.zeros(3, dtype=int))
+
+
+def test_the_published_decoder_has_16_heads():
+    net = build("winze/mae_s16", depth=2, decoder_depth=1, side=32)
+    assert [one.attn.num_heads for one in net.decoder.blocks] == [16]
+    assert [one.attn.num_heads for one in net.encoder.blocks] == [6, 6]
 
 
 def test_images_of_another_size_are_named():

@@ -166,6 +166,12 @@ def test_a_loop_that_does_not_fit_is_refused_before_it_starts(monkeypatch):
     assert all(weight.grad is None for weight in net.parameters())
 
 
+def test_a_loop_far_too_long_is_refused_before_its_batches_are_drawn(monkeypatch):
+    monkeypatch.setattr(teach, "picks", lambda *args: pytest.fail("batches were drawn"))
+    with pytest.raises(NoRoomError, match="unrolled steps"):
+        loss_of(generator(), objective(steps=10**9))
+
+
 def test_available_memory_is_a_number_of_bytes():
     assert available(torch.device("cpu")) > 2**24
 

@@ -13,9 +13,10 @@ from winze.networks.models.init import check_sizes
 from winze.networks.network_error import NetworkError
 
 HEAD = 64
+LARGE = {"depth": 12, "side": 224, "patch": 16, "decoder_depth": 8, "decoder_width": 512, "decoder_heads": 16}
 PRESETS = {
-    "mae_b16": {"depth": 12, "width": 768, "side": 224, "patch": 16, "decoder_depth": 8, "decoder_width": 512},
-    "mae_s16": {"depth": 12, "width": 384, "side": 224, "patch": 16, "decoder_depth": 8, "decoder_width": 512},
+    "mae_b16": {**LARGE, "width": 768},
+    "mae_s16": {**LARGE, "width": 384},
     "mae_32": {"depth": 12, "width": 192, "side": 32, "patch": 4, "decoder_depth": 6, "decoder_width": 128},
     "mae_64": {"depth": 12, "width": 192, "side": 64, "patch": 8, "decoder_depth": 6, "decoder_width": 128},
 }
@@ -78,6 +79,8 @@ class MaskedAutoencoder(nn.Module):
             raise NetworkError(f"norm_clip bounds a root mean square: a positive number, not {norm_clip}")
         tokens = (side // patch) ** 2
         self.hidden = tokens - max(1, int(tokens * (1 - mask)))
+        if not self.hidden:
+            raise NetworkError(f"a mask ratio of {mask} hides none of {tokens} patches")
         self.patch, self.tokens, self.channels = patch, tokens, channels
         self.encoder = Encoder(depth, width, channels, side, patch, heads, zero_init, final_norm)
         self.encoder.norm_clip, self.encoder.half_stream = norm_clip, half_stream

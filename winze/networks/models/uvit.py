@@ -45,6 +45,8 @@ class UViT(nn.Module):
         check_sizes(depth=depth, width=width, channels=channels, side=side, patch=patch)
         if side % patch:
             raise NetworkError(f"patches of {patch} x {patch} do not fill an image of {side} x {side}")
+        if width % 2:
+            raise NetworkError(f"half of the time's features are sines: an even width, not {width}")
         if depth % 2:
             raise NetworkError(f"a U-ViT has as many blocks before its middle as after it: an even depth, not {depth}")
         self.width, self.channels, self.side, self.patch, self.labels = width, channels, side, patch, labels
@@ -70,6 +72,8 @@ class UViT(nn.Module):
                 nn.init.zeros_(one.get_submodule("mlp.fc2").weight)  # type: ignore[arg-type]
 
     def forward(self, images: Tensor, t: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
+        if labels is not None and self.label_embedding is None:
+            raise ValueError("this U-ViT was built without labels: build it with labels=, the number of classes")
         t = torch.zeros(len(images), device=images.device) if t is None else t
         x: Tensor = self.embedding(images).flatten(2).transpose(1, 2)
         extras = [time_embedding(t * 999, self.width).to(x.dtype)[:, None]]

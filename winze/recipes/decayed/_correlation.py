@@ -1,4 +1,4 @@
-"""Pearson's r of two numbers over the values of an axis, at every reading during training."""
+"""Checks of what several runs read during training: Pearson's r over an axis, and a measure at equal loss."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,36 +15,102 @@ from winze.report.experiment import Drawing, UnreadError
 from winze.report.experiment.drawing import PointRuns, draw_curves
 
 
+class Together(Check):
+    """One number of the runs of several points with one seed, whose mean over seeds is judged by `region`."""
+
+    quantity: None = None
+    claimed: None = None
+    region: Region
+
+    def of_seed(self, runs: Sequence[Readings]) -> float:
+        """The number of the runs of all points, in their order; NaN where they do not have it."""
+        raise NotImplementedError
+
+    @property
+    def said(self) -> str:
+        """What the number is, in words."""
+        raise NotImplementedError
+
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
+        own = {point: runs[point] for point in self.points(cell, grid)}
+        shared = sorted(set.intersection(*(set(seeds) for seeds in own.values())))
+        found = [self.of_seed([seeds[seed] for seeds in own.values()]) for seed in shared]
+        per_seed = [value for value in found if np.isfinite(value)]
+        if not per_seed:
+            return Verdict(NOT_RUN, f"{self.said}: not read together during training")
+        interval = student(per_seed)
+        word = self.region.word(interval) if len(per_seed) >= LEAST else INCONCLUSIVE
+        seeds = f"{len(per_seed)} seed{'s' if len(per_seed) > 1 else ''}"
+        numbers = interval.estimate, interval.low, interval.high, interval.n, interval.effect
+        return Verdict(word, f"{self.said}: {interval} ({seeds})", *numbers)
+
+
 @dataclass(frozen=True)
-class CorrelatesNegatively(Check):
+class CorrelatesNegatively(Together):
     """r < 0: Pearson's r of two measures over the values of an axis, averaged over all readings during training."""
 
     one: str
     other: str
     over: str
-    quantity: None = None
-    claimed: None = None
+    region = Region(high=0.0, open=True)
 
     @property
     def axes(self) -> tuple[str, ...]:
         return (self.over,)
 
+    @property
+    def said(self) -> str:
+        return f"mean r over training of {label(self.one)} and {label(self.other)}"
+
     def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         labels = grid.labels(self.over, cell)
         return tuple(grid.complete(cell | {self.over: label}) for label in labels) if len(labels) > 2 else ()
 
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
-        own = {point: runs[point] for point in self.points(cell, grid)}
-        shared = sorted(set.intersection(*(set(seeds) for seeds in own.values())))
-        found = [correlations([seeds[seed] for seeds in own.values()], self.one, self.other) for seed in shared]
-        per_seed = [float(np.nanmean(values)) for _, values in found if np.isfinite(values).any()]
-        if not per_seed:
-            return Verdict(NOT_RUN, f"{self.one} and {self.other} were not read together during training")
-        interval = student(per_seed)
-        word = Region(high=0.0, open=True).word(interval) if len(per_seed) >= LEAST else INCONCLUSIVE
-        seeds = f"{len(per_seed)} seed{'s' if len(per_seed) > 1 else ''}"
-        said = f"mean r over training of {label(self.one)} and {label(self.other)}: {interval} ({seeds})"
-        return Verdict(word, said, interval.estimate, interval.low, interval.high, interval.n, interval.effect)
+    def of_seed(self, runs: Sequence[Readings]) -> float:
+        _, values = correlations(runs, self.one, self.other)
+        return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
+
+
+@dataclass(frozen=True)
+class HigherAtEqualLoss(Together):
+    """A measure is higher at one point than at another when both have the same loss: the lowest that both reach."""
+
+    measure: str
+    loss: str
+    point: Mapping[str, Any]
+    than: Mapping[str, Any]
+    region = Region(low=0.0, open=True)
+
+    @property
+    def axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([*self.point, *self.than]))
+
+    @property
+    def said(self) -> str:
+        return f"difference of {label(self.measure)} at equal {label(self.loss)}"
+
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+        return tuple(grid.complete(cell | values) for values in (self.point, self.than))
+
+    def of_seed(self, runs: Sequence[Readings]) -> float:
+        curves = [(_curve(one, self.loss), _curve(one, self.measure)) for one in runs]
+        if not all(set(losses) & set(values) for losses, values in curves):
+            return float("nan")
+        paths = [
+            [(losses[step], values[step]) for step in sorted(set(losses) & set(values))] for losses, values in curves
+        ]
+        shared = max(min(loss for loss, _ in path) for path in paths)
+        one, other = (_when_first(path, shared) for path in paths)
+        return one - other
+
+
+def _when_first(path: Sequence[tuple[float, float]], loss: float) -> float:
+    """The value where a loss is first reached, on the straight line from the reading before; NaN above the first."""
+    spot = next(spot for spot, (own, _) in enumerate(path) if own <= loss)
+    (now, value), (before, past) = path[spot], path[max(spot - 1, 0)]
+    if spot == 0:
+        return value if now == loss else float("nan")
+    return past + (value - past) * (before - loss) / (before - now)
 
 
 def correlations(runs: Sequence[Readings], one: str, other: str) -> tuple[np.ndarray, np.ndarray]:

@@ -18,7 +18,7 @@ from winze.networks.sampling import draw
 from winze.readings import Array, Readings, ReadingsError
 from winze.report.experiment.image_sheets import image_sheets, tiled
 
-SHOWN = 64  # images that are stored
+SHOWN, SHEET = 64, 16  # images that are stored, and of these the ones in a figure
 CIFAR10 = Preprocess(None, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
 
 
@@ -37,24 +37,32 @@ class Diffusion(Study):
     features: str = "winze/vgg19x0.25"
     guidance: float = 0.4
 
+    def __post_init__(self) -> None:
+        if not self.times or not all(0 <= t <= 1 for t in self.times):
+            raise ValueError(f"times lie in [0, 1], and one at least is read, not {self.times!r}")
+        if self.images < SHEET or self.steps < 1:
+            raise ValueError(f"{self.images} images in {self.steps} steps: {SHEET} images and 1 step are the least")
+
 
 def work(config: Diffusion, bench: Bench) -> None:
     """Train one diffusion model, probe every block at every time, and compare its images with the training set."""
     prepared = prepare(config, bench)
+    judges = list(_judges(config))  # what is missing is said before hours of training
     learn(prepared, bench)
     store_curve(prepared, bench, ("noise_error",))
     if not bench.writes:
         return
     for t in config.times:
-        read(prepared, bench, view=AtTime(prepared.net, t), tag=f"at t = {t:g}" if t != config.times[0] else "")
-    real = prepared.dataset.train_images[: config.images]
+        tag = "" if t == config.times[0] else f"at t = {t:g}"
+        read(prepared, bench, view=AtTime(prepared.net, t), tag=tag, layers=False)
+    real = prepared.dataset.train_images
     for tag, guidance in {"": 0.0, "_guided": config.guidance}.items():
         if guidance and not getattr(prepared.net, "labels", 0):
             continue
         images = _drawn(config, prepared, bench, guidance)
         bench.readings.arrays[f"images{tag}"] = images[:SHOWN].cpu().numpy()
-        for measure, judge, features in _judges(config):
-            distance = frechet_distance(*(features(one.to(images.device).float() / 255) for one in (images, real)))
+        for measure, judge, features in judges:
+            distance = frechet_distance(*(_seen(features, one, images.device) for one in (images, real)))
             note = "; ".join(filter(None, (f"in {judge}", distance.note)))
             bench.readings.add(f"{measure}{tag}", distance, data=config.data.name, n=config.images, note=note)
 
@@ -68,6 +76,11 @@ def _drawn(config: Diffusion, prepared: Prepared, bench: Bench, guidance: float)
     drawn = draw(prepared.net, shape, steps=config.steps, labels=labels, guidance=guidance, seed=bench.seed)
     mean, std = (torch.tensor(one, device=drawn.device).view(1, -1, 1, 1) for one in (ready.mean, ready.std))
     return ((drawn * std + mean).clamp(0, 1) * 255).round().to(torch.uint8)
+
+
+def _seen(features: Callable[[Tensor], Tensor], images: Tensor, device: torch.device) -> Tensor:
+    """The features of images that are stored as bytes, some thousands at a time."""
+    return torch.cat([features(part.to(device).float() / 255) for part in images.split(5000)])
 
 
 def _judges(config: Diffusion) -> Iterator[tuple[str, str, Callable[[Tensor], Tensor]]]:
@@ -112,7 +125,7 @@ class BestProbe(RunNumber):
 
 def _sheet(arrays: Mapping[str, Array]) -> Array:
     """The first 16 images."""
-    return tiled(arrays["images"][:16].reshape(4, 4, *arrays["images"].shape[1:]))
+    return tiled(arrays["images"][:SHEET].reshape(4, 4, *arrays["images"].shape[1:]))
 
 
 sheets = image_sheets("Images drawn from the models", "images", _sheet)

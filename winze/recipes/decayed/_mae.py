@@ -11,15 +11,15 @@ from winze.lab.axes import AxisValues
 from winze.lab.claims.quantities import Whole, last
 from winze.lab.study import learn, prepare, read, store_curve
 from winze.shape import DecayedIdentity
-from winze.train import AdamW, Cosine, Epochs, Training
+from winze.train import AdamW, CosineAfterWarmup, Epochs, Training
 from winze.train.objectives.reconstruct import MaskedReconstruct
 from winze.train.protocols import LINEAR, FineTune, TokenPool, neighbours
 
 PAPER = "Residual Connections Harm Generative Representation Learning"
 URL = "https://arxiv.org/abs/2404.10947"
 MEAN = "mean"  # the tag of what is read of the mean of all patch tokens
-READ = ("probe*", "effective_rank*", "numerical_rank*", "rank_while_training*", "probe_while_training*")
-MEASURES = (*READ, "linear_*", "neighbours*", "fine_tuned*", "loss", "reconstruction", "epoch_steps")
+READ = ("probe*", "cka", "effective_rank*", "numerical_rank*", "rank_while_training*", "probe_while_training*")
+MEASURES = (*READ, "linear_*", "neighbours*", "fine_tuned*", "loss", "reconstruction", "accuracy", "epoch_steps")
 DEPARTURES = (
     "CIFAR-10 (32 x 32, patches of 4) and 100 classes of Tiny-ImageNet (64 x 64, patches of 8) with an encoder of "
     "12 x 192 and a decoder of 6 x 128, instead of ImageNet",
@@ -59,18 +59,18 @@ study = Masked(
         Epochs(800),
         batch=1024,
         optimizer=AdamW(6e-4, betas=(0.9, 0.95), weight_decay=0.05, decay_vectors=False),
-        schedule=Cosine(warmup=Epochs(40)),
+        schedule=CosineAfterWarmup(warmup=Epochs(40)),
         objective=MaskedReconstruct(),
         augment=(RandomResizedCrop((0.2, 1.0)), Flip()),
         precision="bf16-mixed",
         drop_last=True,
-        evaluate=Epochs(50),
-        checkpoint=Epochs(50),
+        evaluate=Epochs(10),
+        checkpoint=Epochs(25),
     ),
-    Reading("blocks", pool="token"),
+    Reading("blocks", ("probe", "rank", "cka"), pool="token"),
     Watching(
         ("rank", "probe"),
-        Epochs(50),
+        Epochs(10),
         "last",
         probe_samples=10_000,
         pool="token",
@@ -87,9 +87,9 @@ digits: dict[str, Any] = {
     "training.schedule.warmup": Epochs(2),
     "training.augment": (),
     "training.precision": "32-true",
-    "training.evaluate": Epochs(8),
+    "training.evaluate": Epochs(2),
     "training.checkpoint": Epochs(24),
-    "watching.every": Epochs(8),
+    "watching.every": Epochs(2),
     "watching.probe_samples": 500,
 }
 smoke = digits | {"data": Data("digits", limit=128), "training.length": Epochs(2), "protocols": ()}
@@ -101,7 +101,6 @@ mnist = digits | {
     "training.batch": 128,
     "training.length": Epochs(16),
     "training.checkpoint": Epochs(8),
-    "watching.every": Epochs(2),
     "watching.probe_samples": 2000,
     "protocols": ("neighbours",),
 }
@@ -112,25 +111,28 @@ ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
 def scales(axes: AxisValues | None = None, large: AxisValues | None = None, **more: Any) -> dict[str, Scale]:
     """The scales of every masked-autoencoder recipe; `axes`: what digits and MNIST run, `large` what all others do."""
     on_mnist: AxisValues = {**(axes or {}), **({"data": ("mnist",)} if axes and "data" in axes else {})}
-    short = {"training.length": Epochs(200), "training.schedule.warmup": Epochs(10)}
+    short = {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)}
     return {
         "smoke": Scale(smoke | more, axes or {}, departures=(f"{ON_DIGITS}, 2 epochs on 128 images",)),
         "cpu": Scale(digits | more, axes or {}, seeds=3, departures=(f"{ON_DIGITS}, 24 epochs",)),
         "small": Scale(more | mnist, on_mnist, seeds=3, departures=(ON_MNIST,)),
-        "gpu": Scale(short, large or {}, seeds=3, departures=("200 epochs",)),
+        "gpu": Scale(short, large or {}, seeds=3, departures=("400 epochs",)),
         "paper": Scale(axes=large or {}, seeds=3),
     }
 
 
 def trained(config: Masked, bench: Bench) -> Prepared:
-    """Train a masked autoencoder and read its encoder, by class token and by the mean of all tokens."""
+    """Train a masked autoencoder and read its encoder, by class token and by the mean of all tokens.
+
+    Recipes whose runs lie in one folder train equal networks once.
+    """
     prepared, by_mean = prepare(config, bench), []
     if (own := config.watching) is not None:
         by_mean = [replace(own, pool="mean", names={name: f"{one} {MEAN}" for name, one in own.names.items()})]
-    learn(prepared, bench, watching=by_mean)
+    learn(prepared, bench, watching=by_mean, shared={"watching": own})
     store_curve(prepared, bench, ("reconstruction",))
-    read(prepared, bench)
-    read(prepared, bench, reading=replace(config.reading, pool="mean"), tag=MEAN)
+    read(prepared, bench, layers=False)
+    read(prepared, bench, reading=replace(config.reading, pool="mean"), tag=MEAN, layers=False)
     pools: dict[str, TokenPool] = {"": "token", f" {MEAN}": "mean"}
     for name, (tag, pool) in product(config.protocols if bench.writes else (), pools.items()):
         bench.readings.add(*_accuracy(name, pool, prepared, bench, tag), data=config.data.name, split="test")

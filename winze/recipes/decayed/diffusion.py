@@ -14,7 +14,9 @@ from winze.data import Flip
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Whole, higher, lower
 from winze.recipes.decayed._diffusion import BestProbe, Diffusion, sheets, work
 from winze.recipes.decayed._mae import PAPER, URL
-from winze.report.experiment import over_depth, over_setting
+from winze.recipes.tunnel._quantities import by_network
+from winze.report.experiment import Drawing, over_depth, over_setting, profiles
+from winze.report.scan.cka_map import cka_map
 from winze.shape import DecayedIdentity
 from winze.train import AdamW, Constant, Steps, Training
 from winze.train.objectives.denoise import Denoise
@@ -36,7 +38,7 @@ study = Diffusion(
         evaluate=Steps(5000),
         checkpoint=Steps(5000),
     ),
-    Reading("blocks"),
+    Reading("blocks", ("probe", "rank", "cka")),
 )
 digits = {
     "network.name": "winze/uvit4x48",
@@ -116,13 +118,16 @@ recipe = Recipe(
         over_setting(best, x="alpha", line="labels"),
         over_setting("frechet", x="alpha", line="labels"),
         over_depth("probe", colour="alpha", panel="labels"),
+        profiles(("labels", "alpha"), second="effective_rank"),
+        Drawing("CKA between blocks", by_network(cka_map, axes=("labels", "alpha")), ("labels", "alpha")),
         sheets,
     ),
     departures=(
         "CIFAR-10 instead of CIFAR-100 and ImageNet-100",
-        "image quality is a Fréchet distance of 5,000 images in features of winze/vgg19x0.25; of digits, in pixels",
+        "image quality is a Fréchet distance of 5,000 images to the training set, in features of winze/vgg19x0.25 "
+        "(digits: in pixels)",
         "probes are ridge regressions on the mean of all tokens, with noise fixed by the position in the batch",
     ),
-    measures=("probe*", "effective_rank*", "frechet*", "fid*", "noise_error", "loss", "epoch_steps", "images*"),
+    measures=("probe*", "effective_rank*", "cka", "frechet*", "fid*", "noise_error", "loss", "epoch_steps", "images*"),
     learned=(best, 0.2),
 )

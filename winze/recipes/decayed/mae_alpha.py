@@ -2,7 +2,7 @@
 
     winze run decayed/mae_alpha --scale cpu             # digits, 3 points x 3 seeds, minutes on one core
     winze run decayed/mae_alpha --scale small           # MNIST, 3 points x 3 seeds, a quarter of an hour on one core
-    winze run decayed/mae_alpha --scale gpu --jobs 7    # CIFAR-10 and Tiny-ImageNet, 200 epochs on an H200
+    winze run decayed/mae_alpha --scale gpu --jobs 7    # CIFAR-10 and Tiny-ImageNet, 400 epochs on an H200
 
 Linear-probe accuracy of the class token against alpha_min, the weight of the last shortcut in the encoder. The paper
 trains for 800 epochs; below about 100 decayed encoders are behind, since their deep blocks start almost without input.
@@ -13,7 +13,9 @@ from typing import Any
 from winze.lab import Axis, Recipe, higher, lower, rises
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN, mean_probe, mean_rank, probe, rank
-from winze.report.experiment import over_depth, over_setting, over_training
+from winze.recipes.tunnel._quantities import by_network
+from winze.report.experiment import Drawing, over_depth, over_setting, over_training, profiles
+from winze.report.scan.cka_map import cka_map
 
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
 
@@ -45,6 +47,10 @@ recipe = Recipe(
             "does alpha_min = 0.6 lower the effective rank of the mean token?", lower(mean_rank, DECAYED, than=PLAIN)
         ),
         use.question(
+            "does the tunnel begin earlier in an encoder with alpha_min = 0.6?",
+            lower("tunnel_start", DECAYED, than=PLAIN),
+        ),
+        use.question(
             "does alpha_min = 0.7 raise linear-probe accuracy?",
             higher(probe, {"alpha": 0.7}, than=PLAIN),
             scales=("gpu", "paper"),
@@ -55,5 +61,7 @@ recipe = Recipe(
         over_setting(use.linear, x="alpha", panel="data"),
         *(over_training(f"{measure}_while_training", **by_alpha) for measure in ("probe", "rank")),
         *(over_depth(measure, **by_alpha) for measure in ("probe", "effective_rank")),
+        profiles(("data", "alpha"), second="effective_rank"),
+        Drawing("CKA between blocks", by_network(cka_map, axes=("data", "alpha")), ("data", "alpha")),
     ),
 )

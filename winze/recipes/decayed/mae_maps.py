@@ -1,7 +1,7 @@
 """What masked autoencoders with decayed shortcuts see (Zhang et al., 2024, arXiv 2404.10947, fig. 1, 3, 4 and 6).
 
     winze run decayed/mae_maps --scale cpu             # digits, 2 points x 3 seeds, minutes on one core
-    winze run decayed/mae_maps --scale gpu --jobs 6    # CIFAR-10 and Tiny-ImageNet, 200 epochs on an H200
+    winze run decayed/mae_maps --scale gpu --jobs 6    # CIFAR-10 and Tiny-ImageNet, 400 epochs on an H200
 
 t-SNE of class tokens, maps of the last block's patch tokens in the colours of three eigenvectors, and reconstructions
 side by side. The loss is the squared error of plain pixels, as in the paper's reconstructions.

@@ -1,7 +1,7 @@
 """Other ways to weigh shortcuts in a masked autoencoder (Zhang et al., 2024, arXiv 2404.10947, table 3b).
 
     winze run decayed/mae_rules --scale cpu             # digits, 7 points x 3 seeds, minutes on one core
-    winze run decayed/mae_rules --scale gpu --jobs 6    # CIFAR-10, 7 points x 3 seeds, 200 epochs on an H200
+    winze run decayed/mae_rules --scale gpu --jobs 6    # CIFAR-10, 7 points x 3 seeds, 400 epochs on an H200
 
 Each rule stands at the attention and MLP branches of the encoder; "attention" and "mlp" decay one kind alone, each
 sub-layer with its own factor; "per block" gives both sub-layers of a block one factor.
@@ -40,7 +40,7 @@ class PerBlock(DecayedIdentity):
 
 
 RULES = {
-    "plain": Scaled(),
+    "plain": DecayedIdentity(1.0),  # as in mae_alpha, so that its training is shared
     "branch": Scaled(1.0, HALF),
     "both": Scaled(HALF, HALF),
     "attention": OneKind(0.6, "attn"),

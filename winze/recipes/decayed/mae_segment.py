@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.data import Preprocess
+from winze.data import DataError, Preprocess
 from winze.data.segmentation import load_segments
 from winze.lab import Axis, Bench, Claim, Data, Prepared, Recipe, Whole, higher
 from winze.measure.segments import IGNORED, clusters, matched_iou
@@ -37,18 +37,26 @@ class Segmented(use.Masked):
 
 def work(config: Segmented, bench: Bench) -> None:
     """Train one masked autoencoder, cluster the patch tokens of all images together, and match clusters and classes."""
-    if config.masks != INK:
-        load_segments(config.masks, 8)  # a folder that is not there is named before hours of training
+    if config.masks != INK:  # what is wrong with a folder is said before hours of training
+        _classes(load_segments(config.masks, config.data.size or 8)[1], config.masks)
     prepared = use.trained(config, bench)
     if not bench.writes:
         return
     images, truth = _segments(config, prepared)
-    classes = int(truth[truth != IGNORED].max()) + 1
+    classes = _classes(truth, config.masks)
     assert prepared.preprocess is not None
     encoder = prepared.objective.view(prepared.net).eval()
     found = predicted_segments(encoder, prepared.preprocess, images, classes, bench.seed)
     value = matched_iou(found, truth.long(), classes)
     bench.readings.add("segment_iou", value, split="test", n=len(images), note=value.note)
+
+
+def _classes(truth: Tensor, masks: str) -> int:
+    """How many classes masks hold."""
+    counted = truth[truth != IGNORED]
+    if len(counted.unique()) < 2:
+        raise DataError(f"{masks}: segments of two classes or more are wanted, and all pixels that count have one")
+    return int(counted.max()) + 1
 
 
 def _segments(config: Segmented, prepared: Prepared) -> tuple[Tensor, Tensor]:

@@ -1,7 +1,7 @@
 """What the gain of decayed shortcuts depends on in a masked autoencoder: one setting changed at a time.
 
     winze run decayed/mae_settings --scale cpu             # digits, 2 x 4 points x 3 seeds, minutes on one core
-    winze run decayed/mae_settings --scale gpu --jobs 7    # CIFAR-10, 2 x 16 points x 3 seeds, 200 epochs on an H200
+    winze run decayed/mae_settings --scale gpu --jobs 7    # CIFAR-10, 2 x 16 points x 3 seeds, 400 epochs on an H200
 
 A claim of table 2 (decayed/mae_alpha) that fails at this size may hold at another learning rate, warm-up, start, width,
 patch size, mask ratio or bound on the norm of features; each is a value of the axis `setting`.

@@ -1,7 +1,7 @@
 """Decayed shortcuts need long skips from encoder to decoder (Zhang et al., 2024, arXiv 2404.10947, table 3a).
 
     winze run decayed/mae_skips --scale cpu             # digits, 4 points x 3 seeds, minutes on one core
-    winze run decayed/mae_skips --scale gpu --jobs 4    # CIFAR-10, 4 points x 3 seeds, 200 epochs on an H200
+    winze run decayed/mae_skips --scale gpu --jobs 4    # CIFAR-10, 4 points x 3 seeds, 400 epochs on an H200
 
 With skips the decoder starts from positions alone and gets all content through them; without, from the encoder's last
 tokens, as in the original masked autoencoder.

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from winze.data import Squares, with_squares
 from winze.lab import Prepared
+from winze.networks import NetworkError
 from winze.readings import Array, Readings
 from winze.report.experiment.image_sheets import image_sheets, tiled
 
@@ -61,7 +62,7 @@ def _package() -> tuple[Any, Any]:
         from pytorch_grad_cam import GradCAM
         from pytorch_grad_cam.utils.model_targets import ClassifierOutputTarget
     except ImportError as error:
-        raise ImportError("gradcam needs the package grad-cam: pip install 'winze[gradcam]'") from error
+        raise NetworkError("gradcam needs the package grad-cam: pip install 'winze[gradcam]'") from error
     return GradCAM, ClassifierOutputTarget
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from winze.data import Batches, Preprocess, Squares, with_squares
+from winze.data import Batches, Preprocess, Squares, split_classes, with_squares
 from winze.data.class_names import resolve, split_name
 from winze.lab import Bench, Prepared, Study, learn, prepare, read, tasks
 from winze.lab.study import steps_of
@@ -51,6 +51,8 @@ def erode(study: Erosion, bench: Bench) -> None:
     square.check(prepared.dataset.shape, len(prepared.dataset.classes))
     if study.gradcam:
         check_gradcam(prepared.net)
+    if study.forget:  # tasks that the classes do not make are refused before anything is trained
+        split_classes(prepared.dataset, study.forget)
     tests = test_sets(prepared.dataset.test, square)
     random = replace(square, kind="random", ratio=1.0)
     plain = study.training
@@ -68,11 +70,12 @@ def erode(study: Erosion, bench: Bench) -> None:
         tested = {name: Batches(*one, 1000, prepared.preprocess, bench.device) for name, one in tests.items()}
         accuracies.append({name: evaluate(prepared.net.to(bench.device), one) for name, one in tested.items()})
 
-    phase("plain", plain, {"squares": [study.first, random, study.rgb]})
+    same = {"squares": [study.first, random, study.rgb]}
+    phase("plain", plain, same)
     before = deepcopy(prepared.net)
     if study.reading.measures:
         read(prepared, bench, tag="before")
-    phase("squares", eroding(study, square))
+    phase("squares", eroding(study, square), same | {"after": [plain, study.weights]})
     if bench.writes:
         if study.reading.measures:
             read(prepared, bench)

@@ -13,12 +13,14 @@ from torch import Tensor, nn
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
+from winze.networks import NetworkError
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
 from winze.report.experiment import Drawing, over_setting, over_training
 from winze.train import Adam, Classify, Epochs, History, Training
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
+from winze.train.training import check_whole
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
 BATCH = 5000
@@ -38,6 +40,10 @@ class Split(Study):
     tasks: tuple[int, ...] = (2, 2, 2, 2, 2)
     iterations: int = 50
     samples: int = 2000
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "samples"):
+            check_whole(self, name, least=1)
 
 
 study = Split(
@@ -192,6 +198,13 @@ def train_tasks(config: Split, bench: Bench, count: int | None = None) -> Iterat
     prepared = prepare(config, bench)
     parts = split_classes(prepared.dataset, config.tasks)
     net = prepared.net.to(bench.device)
+    if isinstance(net, Discriminative):
+        heads = tuple(head.out_features for head in net.output.heads)
+        if heads != tuple(config.tasks):
+            wanted = f"set network.options.heads={config.tasks}"
+            raise NetworkError(
+                f"the network has heads of {heads} outputs, the tasks have {config.tasks} classes: {wanted}"
+            )
     train, test = (
         [(prepared.fed(images), labels.to(bench.device)) for images, labels in sets]
         for sets in ([part.train for part in parts], [part.test for part in parts])

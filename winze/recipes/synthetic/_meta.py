@@ -17,6 +17,7 @@ from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, evaluate
 from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
 from winze.train.seeds import mix, seed_all
+from winze.train.training import check_whole
 from winze.train.unroll import Unrolled
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
@@ -48,6 +49,13 @@ class Meta(Study):
     batches: tuple[int, ...] = (5, 20, 100, 300)
     gan: Training = GAN
     mlp: Training = MLP
+
+    def __post_init__(self) -> None:
+        for name in ("orders", "mlp_orders"):
+            check_whole(self, name, least=1)
+        for name in ("steps", "batches"):
+            if not getattr(self, name) or min(getattr(self, name)) < 1:
+                raise ValueError(f"{name} are whole numbers from 1, not {getattr(self, name)}")
 
 
 study = Meta(

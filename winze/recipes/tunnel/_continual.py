@@ -17,6 +17,7 @@ from winze.readings import Array
 from winze.recipes.tunnel._settings import AUGMENTED, CONTINUAL, FAST, GENTLE_TASKS, NORM, THESIS
 from winze.train import CrossEntropy, Epochs, History
 from winze.train.objectives.base import judged
+from winze.train.training import check_whole
 
 parts: Any = {"network": Network("winze/vgg19"), "data": Data("cifar10"), "training": CONTINUAL}
 plain = Continual(**parts)
@@ -88,6 +89,9 @@ class Swap(Continual):
 
     extractor: int = 8
 
+    def __post_init__(self) -> None:
+        check_whole(self, "extractor", least=1)
+
 
 @dataclass(frozen=True)
 class Held(Continual):
@@ -104,6 +108,9 @@ class Matched(Continual):
     loss: float = 0.05
     rounds: int = 20
     second: float = 0.03
+
+    def __post_init__(self) -> None:
+        check_whole(self, "rounds", least=1)
 
 
 def learn_tasks(study: Continual, bench: Bench) -> None:
@@ -151,6 +158,8 @@ def learn_matched(study: Matched, bench: Bench) -> None:
 def exchange(study: Swap, bench: Bench) -> None:
     """Train on both tasks, evaluate every pair of extractor and tunnel, and fit new heads on task 1."""
     sequence = tasks(study, bench, study.tasks, shared=False)
+    if study.extractor >= len(sequence.names):
+        raise ValueError(f"the extractor ends at layer {study.extractor} of {len(sequence.names)}: no tunnel is left")
     if bench.writes:
         for front, back in ((1, 1), (1, 2), (2, 2), (2, 1)):
             sequence.store_crossed(bench.readings, f"E{front}+T{back}", (front, back, study.extractor))

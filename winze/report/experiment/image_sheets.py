@@ -26,10 +26,12 @@ def image_sheets(
         found = {str(point): seeds[0].arrays for point, seeds in runs.items() if seeds and array in seeds[0].arrays}
         if not found:
             raise UnreadError(f"no {array} were stored")
+        sheets = {name: sheet(arrays).squeeze() for name, arrays in found.items()}
+        wide = style.WIDE if len(sheets) == 1 else 9.2 / across
+        tall = max(one.shape[0] / one.shape[1] for one in sheets.values()) * wide + 0.3 + 0.2 * bool(below)
         with style.use(theme):
-            drawing, grid = style.panels(len(found), across, wide=9.2 / across)
-            for axes, (name, arrays) in zip(grid, found.items(), strict=True):
-                shown = sheet(arrays).squeeze()
+            drawing, grid = style.panels(len(found), across, wide, tall)
+            for axes, (name, shown) in zip(grid, sheets.items(), strict=True):
                 axes.imshow(shown, cmap="gray" if shown.ndim == 2 else None, interpolation="nearest")
                 axes.set(title=name, xticks=[], yticks=[], xlabel=below)
                 axes.grid(False)

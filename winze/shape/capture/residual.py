@@ -108,6 +108,8 @@ class ForwardGraph:
                 parallel = beside not in self.ancestors[shortcut] and shortcut not in self.ancestors[beside]
                 if not alike or not parallel or beside is shortcut or not self._grows(beside, term):
                     continue
+                if not _reaches_end(node, theirs):  # a part of the other's branch is no stream
+                    continue
                 if self._grows(node, theirs) or self._grows(shortcut, theirs):
                     crossed.setdefault(node, Sum(node, (shortcut, term), shortcut, shortcut, _KINDS[True]))
         return [replace(one, terms=tuple(operands(node))) for node, one in crossed.items()]
@@ -459,3 +461,15 @@ def _weights(module: nn.Module) -> list[torch.Tensor]:
 def _resamples(module: nn.Module) -> bool:
     names: list[Any] = [type(m).__name__.lower() for m in module.modules()]
     return any("upsample" in name or "interpolate" in name for name in names)
+
+
+def _reaches_end(node: fx.Node, without: fx.Node) -> bool:
+    """Whether what a node gives is used in the end by a way that leaves another node out."""
+    seen, ahead = {without}, [node]
+    while ahead:
+        users = [user for user in ahead.pop().users if user not in seen]
+        if any(user.op == "output" for user in users):
+            return True
+        seen.update(users)
+        ahead += users
+    return False

@@ -16,7 +16,7 @@ from winze.modes import rng_unchanged
 from winze.networks import build, options_for
 from winze.train.objectives.base import Objective, uncompiled
 from winze.train.training import Goal, check_flag, check_number, check_whole
-from winze.train.unroll import Course, LearnerState, Unrolled, root, step_bytes, unrolled_bytes
+from winze.train.unroll import Course, Unrolled, root, step_bytes, unrolled_bytes
 
 
 @dataclass(frozen=True)
@@ -79,10 +79,11 @@ class MetaLoss(Objective):
         unrolled = self.unrolled(x)
         order = torch.randperm(classes)[: sum(goal.tasks)].tolist()
         images, labels = pools(net, order, goal.tasks, goal.pool, x)
+        rates = self.rates
+        self._check_memory(unrolled, images, labels, *rates)
         course = Course(images, labels, picks(goal.tasks, goal.pool, goal.batch, goal.steps, x.device))
         unrolled.learner.restart()  # type: ignore[operator]
-        state, rates = unrolled.start(), self.rates
-        self._check_memory(unrolled, state, course, *rates)
+        state = unrolled.start()
         state = unrolled(state, course, *rates)
         return F.cross_entropy(unrolled.logits(state, x), y)
 
@@ -96,15 +97,15 @@ class MetaLoss(Objective):
             self._checked = False
         return self._unrolled[0]
 
-    def _check_memory(
-        self, unrolled: Unrolled, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor
-    ) -> None:
+    def _check_memory(self, unrolled: Unrolled, images: Tensor, labels: Tensor, lr: Tensor, momentum: Tensor) -> None:
         """Raise, before the first iteration, where its graph would not fit into memory."""
         if self._checked:
             return
         self._checked = True
-        steps, left = len(course.picks), available(course.images.device)
-        one = step_bytes(unrolled, state, course, lr, momentum)
+        goal, left = self.goal, available(images.device)
+        steps, batch = goal.steps * len(goal.tasks), goal.batch * max(goal.tasks)
+        state, rows = unrolled.start(), torch.arange(batch, device=images.device)[None] % len(labels)
+        one = step_bytes(unrolled, state, Course(images, labels, rows), lr, momentum) + rows.nbytes
         wanted = unrolled_bytes(one, state, steps, unrolled.segment)
         if left is not None and wanted > left:
             short = root(steps)
