@@ -14,8 +14,7 @@ from winze.data import Flip
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Whole, higher, lower
 from winze.recipes.decayed._diffusion import BestProbe, Diffusion, sheets, work
 from winze.recipes.decayed._mae import PAPER, URL
-from winze.recipes.tunnel._quantities import by_network
-from winze.report.experiment import Drawing, over_depth, over_setting, profiles
+from winze.report.experiment import of_scans, over_depth, over_setting, profiles
 from winze.report.scan.cka_map import cka_map
 from winze.shape import DecayedIdentity
 from winze.train import AdamW, Constant, Steps, Training
@@ -119,7 +118,7 @@ recipe = Recipe(
         over_setting("frechet", x="alpha", line="labels"),
         over_depth("probe", colour="alpha", panel="labels"),
         profiles(("labels", "alpha"), second="effective_rank"),
-        Drawing("CKA between blocks", by_network(cka_map, axes=("labels", "alpha")), ("labels", "alpha")),
+        of_scans("CKA between blocks", cka_map),
         sheets,
     ),
     departures=(

@@ -13,8 +13,7 @@ from typing import Any
 from winze.lab import Axis, Recipe, higher, lower, rises
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN, mean_probe, mean_rank, probe, rank
-from winze.recipes.tunnel._quantities import by_network
-from winze.report.experiment import Drawing, over_depth, over_setting, over_training, profiles
+from winze.report.experiment import of_scans, over_depth, over_setting, over_training, profiles
 from winze.report.scan.cka_map import cka_map
 
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
@@ -62,6 +61,6 @@ recipe = Recipe(
         *(over_training(f"{measure}_while_training", **by_alpha) for measure in ("probe", "rank")),
         *(over_depth(measure, **by_alpha) for measure in ("probe", "effective_rank")),
         profiles(("data", "alpha"), second="effective_rank"),
-        Drawing("CKA between blocks", by_network(cka_map, axes=("data", "alpha")), ("data", "alpha")),
+        of_scans("CKA between blocks", cka_map),
     ),
 )

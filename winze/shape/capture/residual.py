@@ -275,7 +275,9 @@ class ForwardGraph:
 
     def _is_pointwise(self, node: fx.Node) -> bool:
         """A projection written as an operation: `linear`, `einsum` or a 1x1 convolution with a weight."""
-        shapes = [i.meta["shape"] or () for i in data_inputs(node) if not self._comes_from_input(i)]
+        shapes: list[tuple[int, ...]] = [
+            i.meta["shape"] or () for i in data_inputs(node) if not self._comes_from_input(i)
+        ]
         narrow = all(math.prod(shape[2:]) == 1 or shape[1] == 1 for shape in shapes) or "conv" not in _name(node)
         return narrow and self._is_learned(node)
 
