@@ -15,7 +15,7 @@ from winze.report.experiment import Drawing, UnreadError
 from winze.report.experiment.drawing import PointRuns, draw_curves
 
 
-class Together(Check):
+class AcrossPoints(Check):
     """One number of the runs of several points with one seed, whose mean over seeds is judged by `region`."""
 
     quantity: None = None
@@ -46,7 +46,7 @@ class Together(Check):
 
 
 @dataclass(frozen=True)
-class CorrelatesNegatively(Together):
+class CorrelatesNegatively(AcrossPoints):
     """r < 0: Pearson's r of two measures over the values of an axis, averaged over all readings during training."""
 
     one: str
@@ -72,7 +72,7 @@ class CorrelatesNegatively(Together):
 
 
 @dataclass(frozen=True)
-class HigherAtEqualLoss(Together):
+class HigherAtEqualLoss(AcrossPoints):
     """A measure is higher at one point than at another when both have the same loss: the lowest that both reach."""
 
     measure: str

@@ -70,7 +70,7 @@ class Loss(nn.Module):
         return parts
 
 
-def losses(found: LossValue, of: str) -> dict[str, Tensor]:
+def losses(found: Any, of: str) -> dict[str, Tensor]:
     """Losses by name, each one number, the total first: that called "loss", else the sum of all."""
     parts = {"loss": found} if isinstance(found, Tensor) else dict(found)
     if not parts:
