@@ -365,6 +365,9 @@ class ForwardGraph:
                 leaves = [m for m in self.module(node).modules() if not any(True for _ in m.children())]
                 if not all(isinstance(leaf, nn.Linear | _ConvNd | _DropoutNd | nn.Identity) for leaf in leaves):
                     return True
+                weights = [leaf.weight.shape for leaf in leaves if isinstance(leaf, nn.Linear | _ConvNd)]
+                if len(weights) > 2 or any(a[0] != b[1] for a, b in itertools.pairwise(weights)):
+                    return True  # no product of two matrices, but attention that is made of linear layers
             elif _name(node) not in STRAIGHT:
                 return True
         return False
