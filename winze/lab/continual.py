@@ -2,7 +2,7 @@
 
 tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting
 
-The loop and the depth profiles are those of `winze.continual`.
+The loop is that of `winze.continual`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from winze.lab.study import Prepared, Study, learn, prepare
 from winze.measure import task_accuracy as lost
 from winze.networks import give_heads
 from winze.observe.places.find_places import find_spots
-from winze.observe.sequence import DepthProfiles
 from winze.readings import Array, Readings, ReadingsError
 from winze.train import History, Training, evaluate
 from winze.train.in_turn import HeadedBatches, in_turn
@@ -43,8 +42,7 @@ class TaskSequence:
     """A network that is trained on one task after the other; tasks are counted from 1.
 
     `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `histories`: the metrics of each
-    phase. `matrix` is R[t, k], `start` the accuracies before the first task. `profiles`: what was read over depth after
-    each task, where that was asked for.
+    phase. `matrix` is R[t, k], `start` the accuracies before the first task.
     """
 
     prepared: Prepared
@@ -54,7 +52,6 @@ class TaskSequence:
     histories: list[History] = field(default_factory=list)
     matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))
     start: Array = field(default_factory=lambda: np.zeros(0))
-    profiles: DepthProfiles | None = None
 
     @cached_property
     def layers(self) -> dict[str, int]:
@@ -100,10 +97,6 @@ class TaskSequence:
         for k, (name, test) in enumerate(self.tests.items()):
             for measure, values in columns.items():
                 readings.add(measure, float(values[k]), data=name, split="test", n=test.samples)
-        if self.profiles is not None:
-            readings.rows += self.profiles.readings.rows
-            readings.arrays |= self.profiles.readings.arrays
-            readings.declare(places=self.profiles.readings.conventions["places"])
 
 
 def tasks(
@@ -112,14 +105,12 @@ def tasks(
     sizes: Sequence[int] = (5, 5),
     later: Training | None = None,
     shared: bool = True,
-    profile: Sequence[str] = (),
     first: Callable[[TaskSequence], History] | None = None,
 ) -> TaskSequence:
     """Train a network on tasks of so many classes each, one after the other; tasks after the first in `later`.
 
     Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
-    their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `profile`
-    are measures that are read over depth after each task, as the study's reading says, with CKA to the first. `first`
+    their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `first`
     trains the first task in its own way.
     """
     prepared = prepare(study, bench)
@@ -129,15 +120,6 @@ def tasks(
     ready: Any = {"size": 1000, "preprocess": prepared.preprocess, "device": bench.device, "heads": heads}
     tests = {f"task {task.number + 1}": HeadedBatches(*task.test, **ready, task=task.number) for task in parts}
     sequence = TaskSequence(prepared, parts, tests)
-    if profile and bench.writes:
-        read: Any = {
-            name: (HeadedBatches(*parts[test.task].train, **ready, task=test.task), test)
-            for name, test in tests.items()
-        }
-        reading = study.reading
-        places = "layers" if reading.places == "layers" else None
-        how: Any = {"probe": reading.probe, "pool": reading.pool, "progress": bench.progress}
-        sequence.profiles = DepthProfiles(read, places, tuple(profile), max_features=reading.max_features, **how)
 
     def learned(number: int, training: Training) -> History:
         if first is not None and not number:
@@ -148,8 +130,6 @@ def tasks(
 
     def after(number: int) -> None:
         sequence.after.append(weights_of(prepared.net))
-        if sequence.profiles is not None:
-            sequence.profiles.read(prepared.net, number + 1)
 
     trainings = [study.training, *[study.training if later is None else later] * (len(parts) - 1)]
     turns = in_turn(prepared.net.train(), heads, tests, trainings, learned, after)

@@ -24,6 +24,7 @@ from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Epochs, History, Objective, Steps, Training
 from winze.train.seeds import mix
+from winze.train.training import objective_of
 
 Fed = tuple[Tensor, Tensor] | Batches
 MOST = 2 << 30  # bytes of preprocessed images held at once; beyond, they are made batch by batch
@@ -132,9 +133,7 @@ class Prepared:
     @property
     def objective(self) -> Objective:
         """The objective that the study trains with; `view` of it is what is read."""
-        made = self.study.training.objective
-        objective: Objective = made if isinstance(made, Objective) else made.build(1)
-        return objective
+        return objective_of(self.study.training.objective, 1)
 
     def fed(self, images: Tensor) -> Tensor:
         """Images as they go into the network, on its device."""
