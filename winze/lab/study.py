@@ -24,6 +24,7 @@ from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Epochs, History, Objective, Steps, Training
 from winze.train.seeds import mix
+from winze.train.training import objective_of
 
 Fed = tuple[Tensor, Tensor] | Batches
 MOST = 2 << 30  # bytes of preprocessed images in memory; larger data are preprocessed batch by batch
@@ -131,9 +132,7 @@ class Prepared:
     @property
     def objective(self) -> Objective:
         """The objective of the training; the scan reads its `view`."""
-        made = self.study.training.objective
-        objective: Objective = made if isinstance(made, Objective) else made.build(1)
-        return objective
+        return objective_of(self.study.training.objective, 1)
 
     def fed(self, images: Tensor) -> Tensor:
         """Preprocessed images on the network's device."""

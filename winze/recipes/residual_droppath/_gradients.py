@@ -228,5 +228,4 @@ def _batches(prepared: Prepared, bench: Bench) -> Iterable[Labelled]:
     images, labels = prepared.dataset.train
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(mix(bench.seed, "gradients")))
     for rows in order[: study.batches * study.samples].split(study.samples):
-        x = images[rows].to(bench.device)
-        yield (x if prepared.preprocess is None else prepared.preprocess(x)), labels[rows].to(bench.device)
+        yield prepared.fed(images[rows]), labels[rows].to(bench.device)
