@@ -181,7 +181,9 @@ def _knock(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=SECONDS).close()
     except OSError as error:
-        raise RayError(f"Ray at {address} does not answer ({error}); is the cluster up? It is the value of RAY_ADDRESS") from error
+        raise RayError(
+            f"Ray at {address} does not answer ({error}); is the cluster up? It is the value of RAY_ADDRESS"
+        ) from error
     if address.startswith("ray://"):
         return
     command = [sys.executable, "-m", "ray.scripts.scripts", "health-check", "--address", address]
