@@ -75,9 +75,9 @@ def _serve(line):
     import sklearn.datasets  # noqa: F401
 
     import winze.lab.runs.perform  # noqa: F401
-    from winze.train.hardware import Hardware, check_hardware
+    from winze.train.hardware import Hardware, make_fabric
 
-    check_hardware(Hardware(accelerator="cpu"))  # imports Fabric
+    make_fabric(Hardware(accelerator="cpu"))  # imports Fabric
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how keepers end
     while True:
         message, ends, *_ = socket.recv_fds(line, 1 << 16, 2)

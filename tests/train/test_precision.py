@@ -1,5 +1,7 @@
 """Every precision trains, clips, evaluates and resumes; on a machine with a GPU also there."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -24,9 +26,8 @@ def half_on_the_cpu(monkeypatch):
     from lightning_fabric import Fabric
     from lightning_fabric.plugins import MixedPrecision
 
-    from winze.train import hardware as place
-
-    made = place._made
+    place = sys.modules["winze.train.fit"]
+    made = place.make_fabric
 
     def on_cpu(hardware, precision="32-true"):
         if precision != "16-mixed" or hardware.accelerator != "cpu":
@@ -34,7 +35,7 @@ def half_on_the_cpu(monkeypatch):
         scaler = torch.amp.GradScaler("cpu", growth_interval=3)  # so that it grows and overflows within a few steps
         return Fabric(accelerator="cpu", devices=1, plugins=[MixedPrecision("16-mixed", "cpu", scaler)])
 
-    monkeypatch.setattr(place, "_made", on_cpu)
+    monkeypatch.setattr(place, "make_fabric", on_cpu)
 
 
 def trained(device, precision, clip, epochs=10, optimizer=None, tests=None, checkpoints=None, followers=(), **settings):
