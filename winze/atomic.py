@@ -77,7 +77,7 @@ def told_when_full(path: Path) -> Iterator[None]:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process was in the middle of writing; for whoever alone writes this folder."""
+    """Remove half-written files of a killed process; only the one process that writes this folder may call it."""
     for path in folder.iterdir():
         if TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)

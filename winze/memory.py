@@ -1,4 +1,4 @@
-"""Memory that runs out: noticed however it is said, and told with where it was and what to lower."""
+"""Out-of-memory errors: recognised in every form, and raised with the place and what to lower."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def enough_memory(where: str | Callable[[], str], lower: str = LOWER) -> Iterator[None]:
-    """While open, memory that runs out is told with `where` that was and what to `lower`; the innermost tells."""
+    """While open, an out-of-memory error is raised with `where` it was and what to `lower`; the innermost call
+    decides."""
     try:
         yield
     except NoRoomError:

@@ -186,7 +186,7 @@ def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
 
 
 def _is_plain_object(value: Any) -> bool:
-    """An instance of somebody's own class: no module, no part of a library that keeps state of its own."""
+    """An instance of a user's class: no module, and no part of a library with state of its own."""
     library = type(value).__module__.partition(".")[0] in LIBRARIES
     return not library and not isinstance(value, nn.Module | type) and type(getattr(value, "__dict__", None)) is dict
 

@@ -35,7 +35,7 @@ def main(folder):
     os.environ["RAY_ADDRESS"] = cluster.address
     told = {"scan": scanned(), "shares": shared()}
     marks = folder / "marks.txt"
-    todo = jobs(marks, 5, seconds=2.0)
+    todo = jobs(marks, 4, seconds=1.0)
     killer = threading.Thread(target=kill, args=(cluster, doomed, marks, told))
     killer.start()
     outcomes = sweep(todo, folder / "runs", on="ray", recipe=Lasting(), hardware=Hardware(accelerator="cpu"))

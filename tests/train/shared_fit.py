@@ -1,4 +1,4 @@
-"""A training that several processes may share; `torchrun` starts this file, and each process stores what it got."""
+"""A training that several processes may share; each runs this file as `torchrun` would, and stores what it got."""
 
 import os
 import sys
@@ -57,4 +57,7 @@ def train(name):
 
 
 if __name__ == "__main__":
-    torch.save({name: train(name) for name in SAMPLES}, Path(sys.argv[1], f"rank{os.environ['RANK']}.pt"))
+    rank, port = sys.argv[2:]
+    os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "GROUP_RANK": "0", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "none"}
+    torch.save({name: train(name) for name in SAMPLES}, Path(sys.argv[1], f"rank{rank}.pt"))

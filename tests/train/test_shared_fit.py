@@ -1,9 +1,10 @@
-import subprocess
-import sys
+import socket
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 import torch
+from forked import Forked
 from shared_fit import SAMPLES, net, train
 
 pytestmark = pytest.mark.slow
@@ -15,9 +16,13 @@ def shared(tmp_path_factory):
     """What each of two processes got, by the name of the training."""
     folder = tmp_path_factory.mktemp("shared")
     script = str(Path(__file__).with_name("shared_fit.py"))
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = subprocess.run([*torchrun, script, str(folder)], capture_output=True, text=True, timeout=200)
-    assert done.returncode == 0, done.stderr[-3000:]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    with ExitStack() as stack:
+        processes = [stack.enter_context(Forked(script, folder, rank, port)) for rank in range(2)]
+        for process in processes:
+            stack.callback(process.kill)
+        assert [process.wait(timeout=300) for process in processes] == [0, 0], processes[0].stdout.read()
     return [torch.load(folder / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
 
 

@@ -223,7 +223,7 @@ def test_a_loss_that_is_no_number_is_named(found, said):
         def forward(self, net, x, y):
             return found(net, x)
 
-    with pytest.raises(Exception, match=rf"Odd gives {said}|Type-check"):
+    with pytest.raises(Exception, match=rf"Odd gives {said}|type hint"):
         fit(small(), DATA, Training(Epochs(1), 16, objective=Odd()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from typing import Any
 
@@ -101,8 +102,24 @@ class PointGrid:
         points = (Point(dict(zip(axes, one, strict=True))) for one in product(*values))
         return cls(axes, tuple(one for one in points if scale.only is None or scale.only(one)))
 
+    def __contains__(self, point: Point) -> bool:
+        return point in self._known
+
+    @cached_property
+    def _known(self) -> frozenset[Point]:
+        return frozenset(self.points)
+
+    @cached_property
+    def _completed(self) -> dict[Point, Point]:
+        return {}
+
     def complete(self, partial: Point) -> Point:
         """The point with these values; every other axis is at its default, or at the one value that runs with them."""
+        if partial not in self._completed:  # every statement asks, at every scale
+            self._completed[partial] = self._complete(partial)
+        return self._completed[partial]
+
+    def _complete(self, partial: Point) -> Point:
         found = [point for point in self.points if point.lies_at(partial)]
         for name, axis in self.axes.items():
             if name in partial or not found:
@@ -119,4 +136,4 @@ class PointGrid:
         """The values of an axis that run with the other values of the point."""
         rest = partial.without(axis)
         known = self.axes[axis].labels if axis in self.axes else ()
-        return tuple(label for label in known if self.complete(rest | {axis: label}) in self.points)
+        return tuple(label for label in known if self.complete(rest | {axis: label}) in self)

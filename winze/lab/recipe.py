@@ -106,7 +106,7 @@ class Recipe:
     def config(self, scale: str, point: Point) -> Any:
         """The study at a point of this scale, which the work receives."""
         chosen, grid = self.scale(scale), self.grid(scale)
-        if point not in grid.points:
+        if point not in grid:
             self._check_values(point, f"{self.name} has")
             raise RecipeError(f"{self.name} does not run {point} at scale {scale}")
         axes = (grid.axes[name].settings(label) for name, label in point.items())

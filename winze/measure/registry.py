@@ -243,7 +243,7 @@ def chosen(names: Iterable[str], needs: Iterable[str] = ()) -> list[Measure]:
 
 
 def number_named(name: str) -> Number:
-    """What is known of a number in a table; of one that nobody has registered, its name."""
+    """The entry of a number in a table; for an unregistered one, its name alone."""
     for number in (*ALWAYS, *(each for one in MEASURES.values() for each in one.numbers)):
         if number.name == name:
             return number

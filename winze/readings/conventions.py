@@ -1,4 +1,4 @@
-"""What readings rest on: each convention that winze writes has one name and one type, whoever wrote the file."""
+"""The conventions behind readings: each has one name and one type in every file."""
 
 from __future__ import annotations
 

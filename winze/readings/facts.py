@@ -19,9 +19,9 @@ from winze.readings.wording import percent
 
 NAN = float("nan")
 FAR = 0.1  # above the network's own accuracy, a last probe says that its outputs mean other labels
-LEARNT = 0.1  # of what is above chance, a network must have learnt where its outputs hold far less than its features
+LEARNT = 0.1  # of the accuracy above chance, which a network with far better features needs
 VARIANCES = ("intra_variance", "inter_variance")
-MOST_FEATURES = 8000  # of a place, that a scan takes variances of if not told otherwise
+MOST_FEATURES = 8000  # of a place, for the variances of a scan by default
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -197,7 +197,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
         return replace(by_probe, note=said)
     least, renamed = 0.0, readings.conventions.relabelled_accuracy
     far = last.value > own.value + FAR
-    if far and isinstance(renamed, float):  # either its outputs hold it under other names, or it has not learnt it
+    if far and isinstance(renamed, float):  # either its outputs are other classes, or it was not trained on them
         least = LEARNT
     refused = _at_chance("the network's own accuracy", own, chance, least)
     if far and (not refused or (isinstance(renamed, float) and renamed >= last.value - FAR)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 Label = str | int | float | bool
-"""A value on an axis, as it is written on a command line and in a table."""
+"""A value on an axis, as written on a command line and in a table."""
 
 
 class Point(Mapping[str, Label]):
@@ -31,6 +31,9 @@ class Point(Mapping[str, Label]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __eq__(self, other: object) -> bool:
+        return self._values == (other._values if isinstance(other, Point) else other)
+
     def __hash__(self) -> int:
         return hash(frozenset(self._values.items()))
 
@@ -43,7 +46,8 @@ class Point(Mapping[str, Label]):
 
     def lies_at(self, values: Mapping[str, Any]) -> bool:
         """Whether the point has these values."""
-        return all(axis in self and self[axis] == value for axis, value in values.items())
+        own = self._values
+        return all(axis in own and own[axis] == value for axis, value in values.items())
 
     def __str__(self) -> str:
         return ", ".join(f"{axis.replace('_', ' ')} {shown(value)}" for axis, value in self.items()) or "all"

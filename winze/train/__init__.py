@@ -1,4 +1,4 @@
-"""Trains a network on any objective: one loop, from a laptop's CPU to captured graphs on a GPU, safe to kill."""
+"""Trains a network on any objective: one loop, from a laptop's CPU to CUDA graphs on a GPU, resumable after a kill."""
 
 from winze.atomic import StoreError
 from winze.train.checkpoints import Checkpoint, Checkpoints

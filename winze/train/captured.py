@@ -1,4 +1,4 @@
-"""A step as `fit` takes it: plainly, or captured as a CUDA graph, checked against plain steps and replayed."""
+"""A training step: plain, or captured as a CUDA graph, checked against plain steps and replayed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class PlainStep:
 
 
 class CudaGraph:
-    """A step captured as a CUDA graph: `replay` takes it again, on what the same memory holds then."""
+    """A step captured as a CUDA graph: `replay` takes it again, on the present content of the same memory."""
 
     def __init__(self, step: Callable[[], Tensor], pool: Any = None) -> None:
         self.graph = torch.cuda.CUDAGraph()
@@ -85,9 +85,9 @@ class CudaGraph:
 class CapturedStep:
     """The same step captured, with gathering and augmentation inside.
 
-    What changes from step to step lies in memory that the graph reads: row numbers, random numbers, learning rates,
-    masks. `stage` tells steps apart that need a graph each. The first steps of every graph are taken both ways and
-    compared. A batch of another size is learned from plainly, and so is every batch of a stage whose graph is empty.
+    Inputs that change from step to step are in memory that the graph reads: row numbers, random numbers, learning
+    rates, masks. Each `stage` has a graph of its own. The first steps of every graph are taken both ways and compared.
+    Batches of another size, and all batches of a stage whose graph is empty, take plain steps.
     """
 
     def __init__(self, plain: PlainStep, stage: Callable[[], Hashable] = lambda: 0) -> None:
@@ -224,7 +224,7 @@ def _size(value: Tensor) -> float:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Stepping the optimizer without the alternation is right here: nothing of it stays."""
+    """Stepping the optimizer without the alternation is correct here: the steps are undone."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="the optimizer has stepped twice")
         yield

@@ -1,4 +1,4 @@
-"""Moments of a training to go back to: weights, everything else that the next step depends on, and their hashes."""
+"""Checkpoints of a training: weights, all other state of the next step, and their hashes."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Checkpoints:
     """A folder with the newest checkpoints of one training.
 
     Each is three files: `<step>.safetensors` (weights), `<step>.pt` (the rest; read without running any code), and
-    `<step>.json`, written last, with the size and SHA-256 of both and the versions of winze and torch. Without this
-    seal there is no checkpoint, and one of other versions is passed over: a training never mixes two of them. `saved`
+    `<step>.json`, written last, with the size and SHA-256 of both and the versions of winze and torch. Files without
+    this seal are no checkpoint, and a checkpoint of other versions is skipped: a training never mixes versions. `saved`
     is called with the state of each checkpoint once it is stored.
     """
 
@@ -47,7 +47,8 @@ class Checkpoints:
         self.folder, self.keep, self.saved = folder, keep, saved
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, texts, dicts and lists."""
+        """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, strings, dicts and
+        lists."""
         from safetensors.torch import save
 
         _check_plain(dict(state), "state")
@@ -69,7 +70,7 @@ class Checkpoints:
         self.saved(state)
 
     def newest(self) -> Checkpoint | None:
-        """The last whole checkpoint; a broken one is passed over with a warning that says why."""
+        """The newest valid checkpoint; a broken one is skipped with a warning that says why."""
         for step in reversed(self._steps()):
             try:
                 return self._load(step)
@@ -87,7 +88,7 @@ class Checkpoints:
         return sorted(int(path.stem) for path in self.folder.glob(f"*{SEAL}") if path.stem.isdigit())
 
     def _drop(self, steps: list[int]) -> None:
-        """Seals first, so that what is left of a checkpoint is never taken for one; then all without a seal."""
+        """Remove seals first, so that the rest is never taken for a checkpoint; then all files without a seal."""
         for step in steps:
             self._file(step, SEAL).unlink(missing_ok=True)
         sealed = set(self._steps())
@@ -119,7 +120,7 @@ class Checkpoints:
 
 
 def _check_plain(value: Any, where: str) -> None:
-    """Raise where `torch.load(weights_only=True)` would refuse what it is given back."""
+    """Raise where `torch.load(weights_only=True)` would refuse to load the state."""
     if isinstance(value, dict):
         for key, item in value.items():
             _check_plain(key, f"a key of {where}")

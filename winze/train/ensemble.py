@@ -42,12 +42,12 @@ def fit_ensemble(
 ) -> History:
     """Train several networks of one architecture at once, in place.
 
-    Each ends as `fit(net, data, training, seed=seed, followers=[alternation])` would leave it, to rounding: it sees the
-    data in its own order and under its own masks. What a forward draws at random differs from network to network, and
-    from what one alone would draw. A network that diverges does not disturb the others: the losses of
-    the history are means over the others, its `lost` has the seeds of those that diverged, and a warning names them;
-    where all have, `DivergedError` is raised. `by` trains one network: `fit`, or a bench's `train`; `followers` and the
-    rest go to it, and followers are given the `Ensemble`.
+    Up to rounding, each ends as after `fit(net, data, training, seed=seed, followers=[alternation])`: with its own
+    order of the data and its own masks. What a forward draws at random differs from network to network, and from what
+    one alone would draw. A network that diverges does not disturb the others: the losses of the history are means over
+    the others, its `lost` has the seeds of those that diverged, and a warning names them; where all have,
+    `DivergedError` is raised. `by` trains one network: `fit`, or a bench's `train`; `followers` and the rest go to it,
+    and followers are given the `Ensemble`.
     """
     _check(nets, training, seeds, alternations)
     ensemble = Ensemble(nets, alternations, training.clip)
@@ -175,14 +175,14 @@ class Alternations(Alternation):
             self.masks.copy_(torch.stack([self._drawn(one, rows) for one in self.each]))
 
     def _drawn(self, one: Alternation, rows: int) -> Tensor:
-        """The masks of one network; many coins at once fall as they would one row after the other."""
+        """The masks of one network; drawing all masks at once gives the same numbers as drawing them row by row."""
         if self._rates is not None:
             return torch.rand(len(self._rates), rows, generator=one._generator) >= self._rates
         return torch.stack([one._draw_row(junction, rows, 0, 1) for junction in one._junctions])
 
     @contextmanager
     def reading(self, masks: Tensor) -> Iterator[None]:
-        """Have the junctions read these masks [junction, sample] for a while."""
+        """While open, the junctions read these masks [junction, sample]."""
         own, self._table = self._table, masks
         try:
             yield
@@ -190,7 +190,7 @@ class Alternations(Alternation):
             self._table = own
 
     def kept_whole(self, row: int, samples: int) -> bool:
-        """Masks that Python would have to look at."""
+        """Raises where Python would depend on values of masks."""
         raise ValueError('in an ensemble every network has masks of its own: give the rule compute="dense"')
 
     def parted(self, row: int, samples: int) -> Any:
@@ -201,7 +201,7 @@ class Alternations(Alternation):
         return self
 
     def state_dict(self) -> dict[str, Any]:
-        """The state that each would have, had it been stepped alone."""
+        """The state that each alternation would have if it had been stepped alone."""
         shared = {"stage": self.stage, "steps": self._steps, "rows": self.rows}
         own = zip(self.each, self.masks.cpu(), strict=True)
         return {"each": [{**shared, "generator": one._generator.get_state(), "table": table} for one, table in own]}

@@ -1,4 +1,4 @@
-"""The loop: one step after the other, from the newest checkpoint to the end."""
+"""The training loop, from the newest checkpoint to the end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class DivergedError(RuntimeError):
 
 @dataclass(frozen=True)
 class History:
-    """What a training left behind: rows of metrics, the number of steps, and how long it took this time.
+    """The result of a training: rows of metrics, the number of steps, and the seconds since its last start.
 
     `lost` are the seeds of those networks of an ensemble that diverged.
     """
@@ -67,7 +67,7 @@ def fit(
     followers: Mapping[str, Any] | Iterable[Any] = (),
     progress: bool | None = None,
 ) -> History:
-    """Train a network, or whatever an `Update` trains, in place.
+    """Train a network, or the modules of an `Update`, in place.
 
     `data` are stored samples and labels (x, y), or x alone, which live on the device and are augmented and preprocessed
     there batch by batch, or a loader of ready batches. Each of `tests` is judged by the objective at every `evaluate`
@@ -292,7 +292,7 @@ class _Run:
         raise self._diverged(f"the loss is {float(losses[i, 0])} at step {at}", why)
 
     def _check_weights(self, step: int) -> None:
-        """Raise where an update spoiled the weights."""
+        """Raise where an update made weights NaN or infinite."""
         lost = self.state.lost()
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
@@ -300,7 +300,7 @@ class _Run:
             raise self._diverged(what, self._advice(step))
 
     def _check_loss(self, step: int, loss: float) -> None:
-        """Raise where losses are finite and absurd."""
+        """Raise where losses are finite but absurdly large."""
         first = self.state.first_loss or 0.0
         if loss > ABSURD * max(abs(first), 1.0):
             what = f"the mean loss of epoch {-(-step // self.per_epoch)} is {loss:.3g}, that of the first step was"

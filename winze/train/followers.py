@@ -1,4 +1,4 @@
-"""What is stepped beside the optimizer: an Alternation, a Watch, an average of weights, a function of your own."""
+"""Followers of training: an Alternation, a Watch, an average of weights, a function of the user's."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Follower(Protocol):
     """Called after each optimizer step and after each whole epoch, both counted from 1.
 
     What `after_epoch` returns is logged in that epoch's row. With `state_dict` and `load_state_dict` it is stored in
-    checkpoints and restored. It may draw random numbers: that changes nothing.
+    checkpoints and restored. It may draw random numbers: the training does not depend on them.
     """
 
     def after_step(self, net: nn.Module, step: int) -> None: ...

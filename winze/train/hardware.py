@@ -1,4 +1,4 @@
-"""Where a training runs: devices, processes, and torch's global switches while it lasts."""
+"""Hardware of a training: devices, processes, and torch's global switches while it runs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Hardware:
 
 
 class HardwareError(ValueError):
-    """Devices that were asked for and are not there."""
+    """Requested devices that do not exist."""
 
 
 def device_of(hardware: Hardware | None) -> torch.device:

@@ -110,7 +110,7 @@ def continual(
     seed: int = 0,
     progress: bool | None = None,
 ) -> Sequence:
-    """Train your network on tasks, one after the other, and read after each what it forgot and which layers moved.
+    """Train a network on tasks in turn, and read after each task what it forgot and which layers moved.
 
         winze.continual(net, "cifar10", training, split=5)                             # five tasks of two classes
         winze.continual(net, [(train, test), (train_2, test_2)], training, incremental="domain")

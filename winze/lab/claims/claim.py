@@ -85,7 +85,7 @@ class Statement:
             if any(self.key(cell) not in one for one in (claimed, self.only) if isinstance(one, Collection)):
                 continue
             needed = self.check.points(cell, grid)
-            if needed and all(point in grid.points for point in needed):
+            if needed and all(point in grid for point in needed):
                 found.append(cell)
         return found
 

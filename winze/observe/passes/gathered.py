@@ -28,7 +28,7 @@ KEPT = 1000
 
 @dataclass
 class Store:
-    """Stores the results on one data set; `told` collects conventions."""
+    """Stores the results on one data set and collects conventions."""
 
     readings: Readings
     data: str

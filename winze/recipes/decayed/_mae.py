@@ -94,6 +94,8 @@ digits: dict[str, Any] = {
 }
 smoke = digits | {"data": Data("digits", limit=128), "training.length": Epochs(2), "protocols": ()}
 smoke |= {"training.schedule.warmup": Epochs(1), "watching.every": Epochs(1), "training.evaluate": Epochs(1)}
+smoke |= {"network.name": "winze/mae3x16"}
+smoke |= {"network.options": {"patch": 2, "decoder_depth": 1, "decoder_width": 16}}
 mnist = digits | {
     "network.name": "winze/mae6x64",
     "network.options": {"patch": 7, "decoder_depth": 3, "decoder_width": 48},
@@ -105,6 +107,7 @@ mnist = digits | {
     "protocols": ("neighbours",),
 }
 ON_MNIST = "4,000 training and 4,000 test images of MNIST with patches of 7, encoder 6 x 64, decoder 3 x 48, 16 epochs"
+ON_FEW_DIGITS = "128 digits of 8 x 8 with patches of 2, encoder 3 x 16, decoder 1 x 16, 2 epochs"
 ON_DIGITS = "digits of 8 x 8 with patches of 2, encoder 6 x 32, decoder 3 x 32"
 
 
@@ -113,7 +116,7 @@ def scales(axes: AxisValues | None = None, large: AxisValues | None = None, **mo
     on_mnist: AxisValues = {**(axes or {}), **({"data": ("mnist",)} if axes and "data" in axes else {})}
     short = {"training.length": Epochs(400), "training.schedule.warmup": Epochs(20)}
     return {
-        "smoke": Scale(smoke | more, axes or {}, departures=(f"{ON_DIGITS}, 2 epochs on 128 images",)),
+        "smoke": Scale(smoke | more, axes or {}, departures=(ON_FEW_DIGITS,)),
         "cpu": Scale(digits | more, axes or {}, seeds=3, departures=(f"{ON_DIGITS}, 24 epochs",)),
         "small": Scale(more | mnist, on_mnist, seeds=3, departures=(ON_MNIST,)),
         "gpu": Scale(short, large or {}, seeds=3, departures=("400 epochs",)),

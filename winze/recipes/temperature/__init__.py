@@ -1,1 +1,1 @@
-"""Softmax temperature and the rank of what is learnt (S9)."""
+"""Softmax temperature and the rank of features (S9)."""

@@ -14,7 +14,7 @@ from winze.report.scan.cut_plot import COSTS
 from winze.report.scan.embedding_plot import chosen, class_names
 
 POINTS = 160  # of a spectrum, evenly apart on a logarithmic axis
-SAMPLES = 2000  # of an embedding picture
+SAMPLES = 2000  # of an embedding
 
 
 def payload(scans: dict[str, Readings], threshold: float) -> dict[str, Any]:

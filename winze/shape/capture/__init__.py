@@ -1,1 +1,1 @@
-"""Forwards that somebody else wrote: read, and run with rules at their residual sums."""
+"""Forwards of other libraries: find their residual sums, and run them with rules."""

@@ -117,7 +117,7 @@ def _guesses(net: nn.Module) -> Iterator[Any]:
 
 
 def _from_patches(net: nn.Module) -> Iterator[Any]:
-    """Transformers that cut pictures of one size into patches know it."""
+    """Transformers that cut images of one size into patches store it."""
     cutter = getattr(net, "patch_embed", None)
     size, projection = (getattr(cutter, name, None) for name in ("img_size", "proj"))
     if size is not None and isinstance(projection, nn.Conv2d):

@@ -1,4 +1,4 @@
-"""Hand the sums in somebody's source to rules: the same function, compiled again with a call in the place of each sum.
+"""Replace the sums in a function's source by rules: the function is compiled again with a call in place of each sum.
 
 A sum is known by the position of its instruction, which is that of one node in the source. The function that holds the
 node is compiled anew from its syntax tree, with the globals, defaults and closure of the original; only the sum itself

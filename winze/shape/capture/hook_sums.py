@@ -1,4 +1,4 @@
-"""Sums in the forward hooks of others, which do not fire while a network is read: told from their source alone."""
+"""Sums in users' forward hooks, which do not fire while a network is read: found in their source."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Form:
 
 
 class ForeignJunction(Junction):
-    """A junction inside a forward that somebody else wrote.
+    """A junction inside the forward of another library.
 
     `holder` is the module whose forward makes the sum. Samples lie along `axis` of the stream, with `scale` rows each;
     no scale: the rows are no samples.

@@ -36,7 +36,7 @@ Key = tuple[Any, ...]
 class Program:
     """Stands in for a module's forward: picks the plan that fits the call, and makes one where none does.
 
-    `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes told them; `numbers`
+    `scales` are the rows a sample has in each tensor of the forward, by name, as two batch sizes show them; `numbers`
     those that the forward read off shapes and that were the same for both. `inlined` are modules inside whose forwards
     are part of the program, for they make its sums. Where no plan can be made, `live` runs instead if every rule here
     can do without.
@@ -184,7 +184,7 @@ def plan_of(
     junctions: list[ForeignJunction],
     verified: set[Any],
 ) -> Plan:
-    """Cut a record at its sums; tensors whose name the two batch sizes did not show are told by their first axis.
+    """Cut a record at its sums; tensors whose name the two batch sizes did not show are classified by their first axis.
 
     Modules of one class with the same graph and attributes are verified once.
     """

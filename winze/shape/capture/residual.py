@@ -1,4 +1,4 @@
-"""Which sums of a forward join a shortcut to its branch, told from the graph alone.
+"""Find the sums of a forward that join a shortcut to its branch, from the graph alone.
 
 A sum is residual where one operand, the *shortcut*, is the stream itself or a short way from it (reshaping, pooling, a
 norm, one or two pointwise or depthwise layers), and the stream reaches the other operands, the *branch*, through

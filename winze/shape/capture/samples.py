@@ -1,4 +1,4 @@
-"""Along which axis of a stream the samples lie, told by what changes when one sample of the input does."""
+"""Find the sample axis of a stream: the axis along which one changed input sample changes one index."""
 
 from __future__ import annotations
 

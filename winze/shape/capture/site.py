@@ -1,4 +1,4 @@
-"""Where an operation stands in somebody's source, and through which calls it was reached."""
+"""The position of an operation in the network's source, and the calls through which it was reached."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Frame:
 
 @dataclass(eq=False)
 class Site:
-    """Where an operation stands in somebody's source, with the calls around it when it ran.
+    """The position of an operation in the network's source, with the calls around it when it ran.
 
     `frames` are those from the operation outwards to the forward of the module that was running. `shared`: it writes
     into a tensor that something else refers to as well.
@@ -61,7 +61,7 @@ class Site:
 
 
 def site_here(ours: Callable[[FrameType], bool]) -> Site | None:
-    """The site of the operation that is running; `ours` tells the frames of whoever asks."""
+    """The site of the operation that is running; `ours` recognises the caller's frames."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and (ours(frame) or frame.f_code.co_filename.endswith(INSIDE_TORCH)):
         frame = frame.f_back
@@ -89,7 +89,7 @@ def function_of(callee: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def _called(frame: FrameType) -> FunctionType | None:
-    """The function that a frame is calling, where the call is written so that this can be told."""
+    """The function that a frame is calling, where the source shows it."""
     try:
         node = expression_at(frame.f_code, position_in(frame))
         if not isinstance(node, ast.Call):

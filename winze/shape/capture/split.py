@@ -199,7 +199,7 @@ def _is_data(node: fx.Node) -> bool:
 
 
 def _erase(graph: fx.Graph, moved: set[fx.Node]) -> None:
-    """Take out what has moved into a part, and sizes and parameters that nobody reads any more."""
+    """Take out what has moved into a part, and sizes and parameters that are no longer used."""
     for node in reversed(list(graph.nodes)):
         idle = not node.users and node.op not in ("placeholder", "output")
         if node.target is torch._assert or (idle and (node in moved or node.op == "get_attr" or not _is_data(node))):

@@ -276,7 +276,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     node, terms = found.sum.node, found.sum.terms
     if _is_call_of_sum(found, anchored):
         if _added_at(node, found.position) != len(terms):
-            raise SourceError("it adds up terms that cannot be told apart")
+            raise SourceError("its terms cannot be distinguished")
         return (), tuple((False, i) for i in range(len(terms)))
     outer = operands(node)
     if node.target in ("addcmul", "addcmul_"):
@@ -291,7 +291,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
             continue
         holding = next((i for i, one in enumerate(inner) if term in operands(one)), None)
         if holding is None or inner[holding].target != "add":
-            raise SourceError("it adds up more terms than can be told apart")
+            raise SourceError("it has more terms than can be distinguished")
         order.append((True, 2 * holding + operands(inner[holding]).index(term)))
     positions: list[Position] = []
     for one in inner:
@@ -381,7 +381,8 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
 
 
 def agree(*searches: Search) -> None:
-    """Let a sum of a loop that ran once in one mode (LayerDrop) be told by the names that the other mode needs."""
+    """Let a sum of a loop that ran once in one mode (LayerDrop) be identified by the names that the other mode
+    needs."""
     groups: dict[Any, list[Found]] = {}
     for one in (one for found in searches for one in found.sums if not one.reason):
         assert one.anchored is not None
