@@ -59,6 +59,7 @@ def save_every_figure(page: Any, folder: Path) -> int:
             with page.expect_download() as waiting:
                 button.click()
             waiting.value.save_as(folder / "file")
+            time.sleep(0.12)  # of more than ten downloads within a second Chromium drops those beyond, silently
             body = (folder / "file").read_bytes()
             assert body.startswith(start)
             assert len(body) > 1000
