@@ -83,14 +83,15 @@ PLAN = (
 Runs that share a training stand apart, so that none waits for another.
 """
 
-BRIEF = {"data.limit": 256, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}
+BRIEF = {"data.limit": 128, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}
+BRIEF |= {"training.precision": "32-true", "training.channels_last": False}
 SMALL_NET = {"depth": 4, "width": 32, "decoder_depth": 2, "decoder_width": 32}
 MINI: Mapping[str, dict[str, Any]] = {
     "decayed/mae": BRIEF
     | {f"network.options.{name}": value for name, value in SMALL_NET.items()}
-    | {"training.precision": "32-true", "watching.every.count": 1, "watching.probe_samples": 128},
+    | {"watching.every.count": 1, "watching.probe_samples": 128},
     "decayed/diffusion": BRIEF
-    | {"training.length.count": 8, "network.name": "winze/uvit2x32", "training.precision": "32-true"}
+    | {"training.length.count": 8, "network.name": "winze/uvit2x32"}
     | {"times": (0.01, 0.1), "images": 64, "steps": 3},
     "generative/": {"data.limit": 400, "training.length.count": 2, "iterations": 5},
     "synthetic/": {"data.limit": 600, "training.length.count": 2, "orders": 2, "steps": (1, 2), "batches": (5, 20)}

@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +15,11 @@ from winze.data import DataError, Flip, Squares
 from winze.data.task_list import task_list
 from winze.measure import task_accuracy as lost
 from winze.networks import NetworkError, give_heads
-from winze.observe.sequence import Sequence
+from winze.observe.sequence import DepthProfiles, Sequence
 from winze.readings import Readings, ReadingsError
 from winze.train import SGD, Epochs, Training
 
+UNTYPED = getattr(winze.continual, "__wrapped__", winze.continual)  # as users call it, whose types nobody checks
 BRIEF = Training(Epochs(3), 32, SGD(0.1, momentum=0.9))
 
 
@@ -148,6 +151,12 @@ BAD = {
     "incremental is": ([pair([0, 1]), pair([2, 3])], {"incremental": "none"}),
     "split=": ([pair([0, 1]), pair([2, 3])], {"split": 2}),
     "samples is 0": ([pair([0, 1]), pair([2, 3])], {"samples": 0}),
+    "training is a": ([pair([0, 1]), pair([2, 3])], {"training": None}),
+    "does not take samples such as": ([tuple((x[:, :5], y) for x, y in pair([k, k + 1])) for k in (0, 2)], {}),
+    "measures are": ([pair([0, 1]), pair([2, 3])], {"measures": "prob"}),
+    "probe must be": ([pair([0, 1]), pair([2, 3])], {"probe": "rige"}),
+    "pool must be": ([pair([0, 1]), pair([2, 3])], {"pool": "men"}),
+    "no module '9'": ([pair([0, 1]), pair([2, 3])], {"places": ["9"]}),
     "whole-number label": ([pair([0, 1]), tuple((x, y.double()) for x, y in pair([2, 3]))], {}),
 }
 
@@ -157,9 +166,46 @@ def test_tasks_that_make_no_sequence_are_refused_before_anything_is_trained(why)
     tasks, how = BAD[why]
     net = small()
     before = [weight.clone() for weight in net.parameters()]
-    with pytest.raises((DataError, NetworkError), match=why):
-        winze.continual(net, tasks, how.pop("training", BRIEF), **how)
+    with pytest.raises(ValueError, match=why):
+        UNTYPED(net, tasks, **{"training": BRIEF} | how)
     assert all(map(torch.equal, before, net.parameters()))
+
+
+def test_what_is_no_network_is_named():
+    with pytest.raises(NetworkError, match=r"a torch\.nn\.Module, not str"):
+        UNTYPED("net", [pair([0, 1]), pair([2, 3])], BRIEF)
+
+
+def test_arrays_of_numpy_go_in_as_they_are_made():
+    arrays = [tuple((x.double().numpy(), y.int().numpy()) for x, y in pair([k, k + 1])) for k in (0, 2)]
+    tensors = [pair([0, 1]), pair([2, 3])]
+    one, other = (winze.continual(small(), given, BRIEF, measures=()) for given in (arrays, tensors))
+    assert np.array_equal(one.matrix, other.matrix)
+
+
+def test_a_page_says_which_layers_are_constant_and_that_nothing_was_forgotten(found, tmp_path):
+    _, sequence = found
+    readings = deepcopy(sequence.readings)
+    readings.arrays["accuracy_matrix"] = np.array([[0.8, 0.1], [0.9, 0.9]])
+    first = sequence.places[0].name
+    readings.rows = [
+        replace(row, value=float("nan")) if row.measure == "cka_drift" and row.place == first else row
+        for row in readings.rows
+    ]
+    page = Sequence(readings).report(tmp_path / "page.html").read_text()
+    assert "It forgets nothing: no task lost accuracy, and the mean gain is 10.0 points." in page
+    assert f"Features of layer 1 ({first}) are constant at the end" in page
+    assert "has drifted most" not in page, "one layer alone is not compared"
+
+
+def test_drift_of_constant_features_says_why_it_is_missing():
+    net = small()
+    data = {"task 1": (blobs([0, 1]), blobs([0, 1]))}
+    profiles = DepthProfiles(data, ["1"], ("cka_drift",))
+    profiles.read(net, 1)
+    net[0].weight.data.zero_()
+    profiles.read(net, 2)
+    assert [row.note for row in profiles.readings.rows] == ["", "constant features have no CKA"]
 
 
 @pytest.mark.parametrize(("heads", "why"), [((2, 2, 2), "3 heads for 2 tasks"), ((2, 3), "head 2 has 3 outputs")])

@@ -113,6 +113,8 @@ def _both(given: Any, name: str) -> tuple[Any, Any]:
 def _pair(given: Any, what: str) -> Pair:
     if isinstance(given, tuple | list) and len(given) == 2 and all(hasattr(one, "__len__") for one in given):
         x, y = (torch.as_tensor(one) for one in given)
+        if x.dtype == torch.float64 and not isinstance(given[0], Tensor):  # NumPy's default, which no layer takes
+            x = x.float()
     else:
         try:
             rows = [given[spot] for spot in range(len(given))]

@@ -84,7 +84,7 @@ def scan(
     if min(batch, max_features, memory) < 1:
         raise ValueError(f"batch, max_features and memory must be at least 1, got {batch}, {max_features} and {memory}")
     net = unwrapped(net)
-    wanted = _checked(measures, probe, train)
+    wanted = checked_measures(measures, probe, train)
     disk = stored(train, test, net, batch) if isinstance(train, str | os.PathLike) else None
     train, test = (train, test) if disk is None else (disk.train, disk.test)
     name = name or (disk.name if disk is not None else "data")
@@ -272,7 +272,8 @@ def _placed(net: nn.Module, device: str | torch.device | None) -> Iterator[torch
             net.to(home)
 
 
-def _checked(measures: str | Sequence[str] | None, probe: str, train: AnyData) -> set[str]:
+def checked_measures(measures: str | Sequence[str] | None, probe: str, train: AnyData) -> set[str]:
+    """The measures that are asked for; raises for names that are unknown, and for probes without train data."""
     known = measures_for()
     wanted = measure_names(known if measures is None else measures, known)
     if probe not in PROBES:

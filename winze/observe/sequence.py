@@ -16,7 +16,8 @@ from winze.measure import task_accuracy as lost
 from winze.networks import head_of
 from winze.observe.between import cka_between
 from winze.observe.places.find_places import PlaceNames, find_spots
-from winze.observe.scan import scan
+from winze.observe.places.pooling import check_pool
+from winze.observe.scan import checked_measures, scan
 from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
 
@@ -140,6 +141,16 @@ class DepthProfiles:
     readings: Readings = field(default_factory=Readings)
     _first: nn.Module | None = None
 
+    def check(self, net: nn.Module) -> None:
+        """Raise before anything is trained where the measures, the probe, the pool or the places cannot be read."""
+        if not self.measures:
+            return
+        train, test = next(iter(self.data.values()))
+        if scanned := [one for one in self.measures if one != DRIFT]:
+            checked_measures(scanned, self.probe, train)
+        check_pool(self.pool)
+        self._names(net, test)
+
     def read(self, net: nn.Module, after: int) -> None:
         """Add the profile of the network after `after` tasks."""
         if not self.measures:
@@ -175,7 +186,8 @@ class DepthProfiles:
         for place, value in zip(between.places, between.cka.diagonal(), strict=True):
             where: Any = {"place": place, "data": name, "split": "test", "n": between.n}
             drift = 0.0 if abs(1 - value) < ROUNDING else 1 - float(value)
-            self.readings.add(DRIFT, drift, step=after, **where)
+            note = "constant features have no CKA" if np.isnan(value) else ""
+            self.readings.add(DRIFT, drift, step=after, note=note, **where)
 
     def _names(self, net: nn.Module, test: Any) -> list[str]:
         if "places" not in self.readings.conventions:

@@ -162,21 +162,29 @@ def _summary(readings: Readings) -> Section:
     worst = int(gone.argmax())
     said = [
         f"After the last task the network reaches {percent(float(matrix[-1].mean()))} on average over all tasks.",
-        f"It forgets {100 * gone.mean():.1f} points per task on average, most of task {worst + 1} "
-        f"({100 * gone[worst]:.1f} points).",
+        f"Of the tasks before the last it forgets {100 * gone.mean():.1f} points on average, most of task {worst + 1} "
+        f"({100 * gone[worst]:.1f} points)."
+        if gone[worst] > 0
+        else f"It forgets nothing: no task lost accuracy, and the mean gain is {-100 * gone.mean():.1f} points.",
         f"Backward transfer {100 * lost.backward_transfer(matrix):+.1f} points, forward transfer "
         f"{100 * lost.forward_transfer(matrix, start):+.1f} points.",
     ]
     if any(row.measure == "cka_drift" for row in readings.rows):
         drift = profiles_of(readings, "cka_drift")[-1]
-        if np.isfinite(drift).any():
-            most, least = int(np.nanargmax(drift)), int(np.nanargmin(drift))
-            names = readings.conventions["places"]
+        names, read = readings.conventions["places"], np.flatnonzero(np.isfinite(drift))
+
+        def of(spot: int) -> str:
+            return f"layer {spot + 1} ({short(names[spot], 40)})"
+
+        if len(read) > 1:
+            most, least = (int(read[pick(drift[read])]) for pick in (np.argmax, np.argmin))
             said.append(
-                f"At the end layer {most + 1} ({short(names[most], 40)}) has drifted most from task 1 "
-                f"({number(float(drift[most]))}), layer {least + 1} ({short(names[least], 40)}) least "
+                f"At the end {of(most)} has drifted most from task 1 ({number(float(drift[most]))}), {of(least)} least "
                 f"({number(float(drift[least]))})."
             )
+        unread = [of(spot) for spot in range(len(drift)) if spot not in read]
+        if unread:
+            said.append(f"Features of {', '.join(unread)} are constant at the end: their drift cannot be read.")
     return section("summary", "Summary", "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in said) + "</ul>")
 
 

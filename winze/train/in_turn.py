@@ -19,6 +19,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from winze.data import Batches, DataError, Preprocess, Squares
 from winze.data.task_list import TaskList, task_list
 from winze.networks import Heads, NetworkError, give_heads
+from winze.networks.network_error import one_line
 from winze.observe.sequence import CURVES, DepthProfiles, Sequence, store_matrix
 from winze.readings import Array, Readings
 from winze.train.fit import History, fit
@@ -123,8 +124,12 @@ def continual(
     task and split (None: all), and CKA to the network after task 1; with measures=() nothing is read. uint8 images are
     normalised by the data's own statistics unless `preprocess` is given. The network is trained in place.
     """
+    if not isinstance(net, nn.Module):
+        raise NetworkError(f"net is a torch.nn.Module, not {type(net).__name__}")
     listed = task_list(tasks, split, incremental, order)
-    trainings = [training] * len(listed.parts) if isinstance(training, Training) else list(training)
+    trainings = [training] * len(listed.parts) if isinstance(training, Training) else training
+    if not isinstance(trainings, list | tuple) or not all(isinstance(one, Training) for one in trainings):
+        raise DataError(f"training is a Training(...), or a list of them, one per task, not {training!r}")
     if len(trainings) != len(listed.parts):
         raise DataError(f"{len(trainings)} trainings for {len(listed.parts)} tasks: give one for all, or one per task")
     _check_squares(listed, trainings)
@@ -151,6 +156,7 @@ def continual(
         for k, part in enumerate(listed.parts)
     }
     profiles = DepthProfiles(read, places, wanted, probe, pool, progress)  # type: ignore[arg-type]
+    profiles.check(net)
     turns = in_turn(net, heads, tests, trainings, learn, lambda number: profiles.read(net, number + 1))
     readings = profiles.readings
     readings.declare(
@@ -205,8 +211,12 @@ def _check_outputs(
     from winze.modes import unchanged
 
     x = listed.parts[0].test[0][:2].to(device)
-    with torch.no_grad(), unchanged(net, training=False):
-        found = net(x if preprocess is None else preprocess(x))
+    try:
+        with torch.no_grad(), unchanged(net, training=False):
+            found = net(x if preprocess is None else preprocess(x))
+    except (RuntimeError, ValueError, TypeError, IndexError) as error:
+        what = f"{str(x.dtype).removeprefix('torch.')} {list(x.shape)}"
+        raise NetworkError(f"{type(net).__name__} does not take samples such as {what}: {one_line(error)}") from error
     if not isinstance(found, Tensor) or found.ndim != 2:
         raise NetworkError(f"{type(net).__name__} gives no logits [sample, class], which accuracy is measured on")
     if heads is None and found.shape[1] < listed.outputs:

@@ -149,7 +149,9 @@ def _accuracy(name: str, pool: TokenPool, prepared: Prepared, bench: Bench, tag:
     if name == "neighbours":
         return f"neighbours{tag}", float(neighbours(encoder, *parts, **told))
     protocol: Any = FineTune() if name == "fine_tuned" else LINEAR[name]
-    history = protocol.fit(encoder, *parts, seed=bench.seed, hardware=bench.hardware, progress=bench.progress, **told)
+    with bench.uncompiled():
+        own: dict[str, Any] = {"seed": bench.seed, "hardware": bench.hardware, "progress": bench.progress}
+        history = protocol.fit(encoder, *parts, **own, **told)
     stored = name if name == "fine_tuned" else f"linear_{name}"
     return f"{stored}{tag}", float(history.metrics[-1]["accuracy"])
 

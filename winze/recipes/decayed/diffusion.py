@@ -20,6 +20,10 @@ from winze.shape import DecayedIdentity
 from winze.train import AdamW, Constant, Steps, Training
 from winze.train.objectives.denoise import Denoise
 
+frechet, guided = (
+    Whole(one).named(name)
+    for one, name in {"frechet": "Fréchet distance", "frechet_guided": "Fréchet distance with guidance"}.items()
+)
 best, PLAIN = BestProbe().named("best probe accuracy over blocks and times"), {"alpha": 1.0}
 study = Diffusion(
     Network("winze/uvit_s2", {"zero_init": True}, rule=DecayedIdentity(0.7)),
@@ -93,13 +97,13 @@ recipe = Recipe(
         claim(
             "decayed shortcuts lower the Fréchet distance of a diffusion model's images",
             "table 4, CIFAR-100: FID 14.3 to 9.0 at 0.7",
-            lower("frechet", than=PLAIN),
+            lower(frechet, than=PLAIN),
             paper={0.8: "-2.69", 0.7: "-5.35", 0.6: "-2.63"},
         ),
         claim(
             "decayed shortcuts lower the Fréchet distance of a class-conditional diffusion model's images",
             "table 4, ImageNet-100: FID 6.93 to 4.98 at 0.6",
-            lower("frechet", than=PLAIN),
+            lower(frechet, than=PLAIN),
             at={"labels": "classes"},
             paper={0.8: "-1.18", 0.7: "-1.82", 0.6: "-1.95"},
         ),
@@ -107,15 +111,14 @@ recipe = Recipe(
     questions=(
         Question(
             "do decayed shortcuts lower the Fréchet distance of images drawn with guidance?",
-            lower("guided", than=PLAIN),
+            lower(guided, than=PLAIN),
             each="alpha",
             at={"labels": "classes"},
         ),
     ),
-    quantities={"frechet": Whole("frechet"), "guided": Whole("frechet_guided")},
     figures=(
         over_setting(best, x="alpha", line="labels"),
-        over_setting("frechet", x="alpha", line="labels"),
+        over_setting(frechet, x="alpha", line="labels"),
         over_depth("probe", colour="alpha", panel="labels"),
         profiles(("labels", "alpha"), second="effective_rank"),
         of_scans("CKA between blocks", cka_map),
