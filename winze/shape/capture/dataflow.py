@@ -40,7 +40,6 @@ class TensorValue:
 
     shape: tuple[int, ...]
     from_input: bool = False
-    made_by: Operation | None = None
     parameter: bool = False
     path: str | None = None
 
@@ -194,7 +193,7 @@ class Dataflow(TorchFunctionMode):
         shaped = name.startswith("new_") or name.endswith("_like")
         carries = not shaped and any(value.from_input for value in inputs)
         for tensor in made:
-            value = TensorValue(tuple(tensor.shape), carries, operation)
+            value = TensorValue(tuple(tensor.shape), carries)
             operation.outputs.append(value)
             self._values[tensor] = value
         if (name in SUMS and len(inputs) > 1) or name in BLENDS:
