@@ -160,8 +160,7 @@ class Dataflow(TorchFunctionMode):
             self._note("setitem", [before, now], [whole], [], (), {})
 
     def value(self, tensor: Tensor) -> TensorValue:
-        """What is known of a tensor; one that was not made during the run is a constant, or a view of a known
-        tensor."""
+        """The value of a tensor; one that was not made during the run is a constant, or a view of a known tensor."""
         found: TensorValue | None = self._values.get(tensor)
         if found is not None:
             return found
