@@ -12,7 +12,7 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures.thread import ThreadPoolExecutor, _worker  # type: ignore[attr-defined,unused-ignore]
+from concurrent.futures.thread import ThreadPoolExecutor, _worker
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
