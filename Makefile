@@ -11,8 +11,9 @@ endif
 endif
 
 # two workers with one thread each: more threads than cores makes torch many times slower
+# compiled modules are stored even where the environment forbids it: the tests start some sixty processes
 # each worker starts with half of the files, so that tests of one file share what they set up; then it takes over
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
+PYTEST := OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 2 --dist worksteal --durations 20
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check lint bench peers pages docs lock clean

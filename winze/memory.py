@@ -28,8 +28,7 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 @contextmanager
 def enough_memory(where: str | Callable[[], str], lower: str = LOWER) -> Iterator[None]:
-    """While open, an out-of-memory error is raised with `where` it was and what to `lower`; the innermost call
-    decides."""
+    """While open, an out-of-memory error names `where` it was and what to `lower`; the innermost call decides."""
     try:
         yield
     except NoRoomError:

@@ -87,7 +87,7 @@ def test_a_scan_from_before_fingerprints_is_refused(made, capsys):
     readings.conventions = readings.conventions.having(fingerprint=None)
     readings.save("old")
     assert truncate("old") == BAD_INPUT
-    assert "older winze made it: scan this network again" in said(capsys)
+    assert "older winze wrote it: scan this network again" in said(capsys)
 
 
 @pytest.mark.parametrize("name", ["small.pt", "small", "small.onnx.zip", "small.safetensor"])

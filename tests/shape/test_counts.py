@@ -39,30 +39,27 @@ FAST = {
     CLIPVisionModel Wav2Vec2Model FalconModel MobileBertModel
     """,
 }
+# one or two sizes of each family; benchmarks/reach.py counts further ones of counts.json
 SLOW = {
     "torchvision": """
-    squeezenet1_0 densenet161 densenet169 densenet201 googlenet shufflenet_v2_x1_0 mobilenet_v3_large mnasnet1_0
-    resnet34 resnext50_32x4d regnet_x_800mf regnet_x_1_6gf regnet_y_800mf regnet_y_1_6gf efficientnet_b1
-    efficientnet_b2 efficientnet_b3 efficientnet_b4 efficientnet_v2_s mnasnet0_75 mnasnet1_3 regnet_x_3_2gf
-    regnet_x_8gf regnet_y_3_2gf regnet_y_8gf shufflenet_v2_x1_5 shufflenet_v2_x2_0
+    squeezenet1_0 googlenet mobilenet_v3_large resnet34 resnext50_32x4d efficientnet_v2_s
     """,
     "timm": """
     resnet18 resnet34 resnet50 resnet50d resnext50_32x4d resnet26 vit_tiny_patch16_224 vit_small_patch16_224
     deit_tiny_patch16_224 deit3_small_patch16_224 swin_tiny_patch4_window7_224 convnext_tiny convnext_atto
-    mixer_s32_224 resmlp_12_224 gmixer_12_224 poolformer_s12 efficientnet_b0 efficientnetv2_rw_t mobilenetv2_100
+    mixer_s32_224 resmlp_12_224 gmixer_12_224 efficientnet_b0 efficientnetv2_rw_t mobilenetv2_100
     mobilenetv3_small_100 mobilenetv3_large_100 regnetx_002 cspresnet50 resnetv2_50 cait_xxs24_224 twins_pcpvt_small
     twins_svt_small visformer_tiny coatnet_pico_rw_224 davit_tiny repvit_m1 efficientformer_l1 efficientvit_b0
     tiny_vit_5m_224 hiera_tiny_224 convmixer_768_32 caformer_s18 convformer_s18 inception_next_tiny mambaout_femto
     sequencer2d_s convit_tiny csatv2 sam2_hiera_tiny lowformer_b0 pit_ti_224 shvit_s1 vit_tiny_r_s16_p8_224
-    legacy_xception xception41 ese_vovnet39b resnet32ts gernet_s rexnet_100 mnasnet_small poolformer_s24 rdnet_tiny
+    legacy_xception xception41 ese_vovnet39b resnet32ts gernet_s rexnet_100 mnasnet_small rdnet_tiny poolformer_s12
     res2net50_14w_8s mobileone_s0 edgenext_xx_small efficientformerv2_s0 efficientvim_m1 efficientvit_m0 fastvit_t8
     focalnet_tiny_srf hgnetv2_b0 mvitv2_tiny tnt_s_patch16_224 swiftformer_xs repghostnet_050 convnextv2_atto
     ghostnetv2_100 ese_vovnet19b_dw gcresnet33ts regnetz_005 efficientnet_es efficientnet_lite0 resnet50_gn
     resnet14t nf_resnet26 nf_regnet_b0 resnetv2_50d cs3darknet_s darknet17 cspdarknet53 lambda_resnet26t hgnet_tiny
     fbnetc_100 mixnet_s tinynet_e semnasnet_075 spnasnet_100 deit_tiny_distilled_patch16_224 levit_conv_128s
     skresnet50 vit_small_patch16_dinov3 coatnext_nano_rw_224 vit_srelpos_small_patch16_224 xcit_tiny_12_p16_224
-    vovnet39a repvgg_b0 test_efficientnet_gn mobilenetv1_100 efficientnet_cc_b0_4e vit_tiny_patch16_384
-    convnext_nano convnext_pico convnext_femto pvt_v2_b1
+    vovnet39a repvgg_b0 test_efficientnet_gn mobilenetv1_100 efficientnet_cc_b0_4e
     """,
     "transformers": """
     RobertaModel ElectraModel DeiTModel Dinov2Model ConvNextModel Qwen2Model OPTModel AlbertModel BartModel
@@ -99,7 +96,6 @@ WHOLE = {
     "vit_small_patch16_224",
     "vit_srelpos_small_patch16_224",
     "vit_tiny_patch16_224",
-    "vit_tiny_patch16_384",
     "vit_tiny_r_s16_p8_224",
 }
 

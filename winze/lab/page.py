@@ -33,8 +33,7 @@ MARKS = {SUPPORTED: "✓", CONTRADICTED: "✗", MIXED: "±", INCONCLUSIVE: "?", 
 
 
 def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.PathLike[str]) -> Path:
-    """Write the page of one scale from its readings by point and seed; its figures are stored beside it as SVG and
-    PNG."""
+    """Write the page of one scale from its readings by point and seed; figures are stored beside it as SVG and PNG."""
     judged = recipe.verdicts(scale, runs)
     seeds = [len(one) for one in runs.values() if one]
     many = f"{len(seeds)} points, {sum(seeds)} runs" if seeds else "no runs"

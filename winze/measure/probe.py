@@ -22,6 +22,9 @@ from winze.measure.features import (
 )
 from winze.measure.streaming.block import CentredBatch
 
+EPOCHS = 30
+"""Of the thesis's protocol (Masarczyk et al., 2023)."""
+
 
 @dataclass(frozen=True)
 class Probe:
@@ -63,7 +66,7 @@ def adam_probes(
     classes: int,
     *,
     lr: float = 1e-3,
-    epochs: int = 30,
+    epochs: int = EPOCHS,
     batch: int = 512,
     standardise: bool = False,
     seed: int = 0,

@@ -132,8 +132,7 @@ class Watch:
             self.read()
 
     def epoch(self) -> None:
-        """Count one epoch, after its last step, and scan the network if that is due and this step has not been
-        scanned."""
+        """Count one epoch, after its last step, and scan the network if that is due and this step was not scanned."""
         self.epochs += 1
         if self.every_epoch is None or self.epochs % self.every_epoch:
             return
@@ -230,8 +229,7 @@ class Watch:
         return next((p.device for p in self.net.parameters()), torch.device("cpu"))
 
     def _follow(self) -> None:
-        """Scan on the network's device, since a trainer may have moved it. A `reference` that was passed in is not
-        moved."""
+        """Scan on the network's device, since a trainer may have moved it. A `reference` passed in is not moved."""
         device = self._device()
         if device == self._test.device:
             return

@@ -24,7 +24,6 @@ from winze.play.frames import pack
 from winze.play.guard import COOKIE, HEADERS, MOST_BYTES, PATIENCE, Bucket, Guard
 from winze.play.sessions import USERS, FullError, Session, Sessions
 
-ASSETS = ("index.html", "play.css", "icon.svg")
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
 BROKEN = (1005, 1006, 1011, 1012)  # closed without a reason, not closed at all, no answer to a ping, restarted
 NAME = re.compile(r"[A-Za-z0-9_-]{22,64}")  # by which a page finds its worker again: random, known to it alone

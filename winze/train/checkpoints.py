@@ -47,7 +47,7 @@ class Checkpoints:
         self.folder, self.keep, self.saved = folder, keep, saved
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Store a moment, then drop all but the newest `keep`; `state` is tensors, numbers, strings, dicts and
+        """Store a checkpoint and drop all but the newest `keep`; `state`: tensors, numbers, strings, dicts and
         lists."""
         from safetensors.torch import save
 

@@ -170,7 +170,7 @@ def test_onnx_that_disagrees_is_not_written(tmp_path, x, monkeypatch):
     monkeypatch.setattr("winze.observe.cut.export.alike", lambda one, other: False)
     monkeypatch.setattr("winze.observe.cut.export.torch.onnx.export", lambda *_, **__: Stand())
     monkeypatch.setattr("onnxruntime.InferenceSession", lambda *_, **__: Stand())
-    with pytest.raises(ValueError, match="ONNX Runtime gives other values than Plain: nothing was written"):
+    with pytest.raises(ValueError, match="ONNX Runtime returns other values than Plain: nothing was written"):
         winze.save(Plain(), tmp_path / "net.onnx", example=x[:2])
     assert not list(tmp_path.iterdir())
 

@@ -586,7 +586,7 @@ def test_a_scan_from_before_fingerprints_says_to_scan_again(cnn):
     net, scan, _ = cnn
     conventions = {key: value for key, value in scan.readings.conventions.items() if key != "fingerprint"}
     old = winze.Scan(replace(scan.readings, conventions=conventions))
-    with pytest.raises(ValueError, match="older winze made it: scan this network again"):
+    with pytest.raises(ValueError, match="older winze wrote it: scan this network again"):
         winze.truncate(net, old, at=1)
 
 

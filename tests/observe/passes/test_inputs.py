@@ -110,7 +110,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "three parts": ({"test": [(X, X, Y)]}, r"3 parts; want \(x, y\)"),
     "a dict without labels": ({"test": [{"values": X, "target": Y}]}, "no key 'labels' or 'label', but values, target"),
     "a dict of others": ({"test": [{"a": X, "b": X, "labels": Y}]}, "a, b, the network's forward takes"),
-    "a function of one's own": ({"measures": [torch.mean]}, "got mean: a measure of your own joins by"),
+    "a function of one's own": ({"measures": [torch.mean]}, "got mean: add a measure of your own by"),
     "a measure": ({"measures": "rnak"}, "measures are probe, rank.*got rnak"),
     "places by number": ({"places": [3]}, "places are module names.*got 3"),
     "other data alone": ({"ood": {"other": X}}, r"takes \(train, test\)"),

@@ -142,7 +142,7 @@ class Over(RunNumber):
 
 @dataclass(frozen=True)
 class PeakLayer(RunNumber):
-    """The number, as the paper counts layers, of the layer where a measure is highest."""
+    """The layer, as the paper counts layers, where a measure is highest."""
 
     measure: str
     data: str | None = None
@@ -155,8 +155,7 @@ class PeakLayer(RunNumber):
 
 @dataclass(frozen=True)
 class TunnelLayer(RunNumber):
-    """The number, as the paper counts layers, of the layer where this run's tunnel starts, or its `share` of all
-    layers."""
+    """The layer, as the paper counts layers, where this run's tunnel starts, or its `share` of all layers."""
 
     threshold: float = 0.95
     counting: str | None = None

@@ -41,8 +41,7 @@ def circumstances(hardware: Hardware, file: str = "") -> dict[str, Any]:
 
 @cache
 def source(file: str = "") -> str:
-    """16 hexadecimal digits of the SHA-256 of winze's code, committed or not, and of the file of a recipe outside the
-    package."""
+    """16 hexadecimal digits of the SHA-256 of winze's code, committed or not, and of a recipe's file outside it."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         digest.update(f"{path.relative_to(PACKAGE).as_posix()} {sha256(path)}\n".encode())

@@ -371,8 +371,7 @@ def _cut(net: nn.Module, small: Truncated, scan: Scan, place: Place, timed: Exam
 
 @torch.no_grad()
 def _measured(net: nn.Module, small: nn.Module, scan: Scan, feed: Feed) -> tuple[int, float, float]:
-    """The number of samples, the accuracy of the cut and that of the network; NaN where its outputs are other
-    classes."""
+    """Number of samples, accuracy of the cut and of the network; NaN where the network's outputs are other classes."""
     told = scan.readings.conventions
     feed.kept = None if told.get("labels") is None else torch.tensor(told["labels"])
     right = {small: 0.0, net: 0.0}

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 
 from winze.measure import CentredBatch, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
 from winze.measure.features import check_finite, sent
+from winze.measure.probe import EPOCHS
 from winze.observe.passes.feed import Batch, Feed, is_pair
 from winze.observe.passes.last_layer import OutputLayer
 from winze.observe.passes.reader import OnceABatch, Reader
@@ -109,7 +110,7 @@ def _streamed(reader: Reader, feed: Feed, classes: int, widths: Sequence[int], s
                 losses.append(F.cross_entropy(scores, batch.labels.to(device)))
 
     order = torch.Generator().manual_seed(seed)
-    for epoch in range(30):
+    for epoch in range(EPOCHS):
         for _ in reader.run(_shuffled(feed, order), take, f"{feed.name}: probes, epoch {epoch + 1}", whole=True):
             optimizer.zero_grad()
             with torch.enable_grad():

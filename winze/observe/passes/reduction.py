@@ -94,8 +94,7 @@ class Reduction:
         self._answered.clear()
 
     def _shares(self, samples: int) -> bool:
-        """Whether CKA reduces a batch at once: not for wide features, nor for so few samples that batches are
-        joined."""
+        """Whether CKA reduces a batch at once: not where features are wide, nor where small batches are joined."""
         return samples >= LEAST and max(self.widths) < WIDE
 
     def _ask(self, first: int, block: CentredBatch, probes: Sequence[Probe]) -> Answered:

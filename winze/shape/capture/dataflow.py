@@ -40,7 +40,6 @@ class TensorValue:
 
     shape: tuple[int, ...]
     from_input: bool = False
-    made_by: Operation | None = None
     parameter: bool = False
     path: str | None = None
 
@@ -161,8 +160,7 @@ class Dataflow(TorchFunctionMode):
             self._note("setitem", [before, now], [whole], [], (), {})
 
     def value(self, tensor: Tensor) -> TensorValue:
-        """What is known of a tensor; one that was not made during the run is a constant, or a view of a known
-        tensor."""
+        """The value of a tensor; one that was not made during the run is a constant, or a view of a known tensor."""
         found: TensorValue | None = self._values.get(tensor)
         if found is not None:
             return found
@@ -194,7 +192,7 @@ class Dataflow(TorchFunctionMode):
         shaped = name.startswith("new_") or name.endswith("_like")
         carries = not shaped and any(value.from_input for value in inputs)
         for tensor in made:
-            value = TensorValue(tuple(tensor.shape), carries, operation)
+            value = TensorValue(tuple(tensor.shape), carries)
             operation.outputs.append(value)
             self._values[tensor] = value
         if (name in SUMS and len(inputs) > 1) or name in BLENDS:

@@ -348,12 +348,6 @@ def own_forward(holder: nn.Module) -> Callable[..., Any]:
     return holder.forward if live is None else live.own_forward()
 
 
-def program_of(module: nn.Module) -> Program | None:
-    """The program that stands in for a module's forward, if one does."""
-    owner = getattr(vars(module).get("forward"), "__self__", None)
-    return owner if isinstance(owner, Program) else None
-
-
 def signature(holder: nn.Module, inlined: tuple[nn.Module, ...], args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
     """What a plan is made for (mode, plain attributes and arguments, kinds of tensors), and the tensors of a call."""
     told = _told(holder) if not inlined else (*_told(holder), *((m.training, hooked(m), _told(m)) for m in inlined))

@@ -381,8 +381,7 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
 
 
 def agree(*searches: Search) -> None:
-    """Let a sum of a loop that ran once in one mode (LayerDrop) be identified by the names that the other mode
-    needs."""
+    """Identify a sum of a loop that ran once in one mode (LayerDrop) by the names that the other mode needs."""
     groups: dict[Any, list[Found]] = {}
     for one in (one for found in searches for one in found.sums if not one.reason):
         assert one.anchored is not None
