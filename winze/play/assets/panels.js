@@ -210,10 +210,10 @@ function lossChart(p, t, model, colour) {
   model.nets.forEach((_, i) => {
     const tag = alone ? "" : `${"AB"[i]}: `;
     series.push({ x: curves.steps, y: curves.loss[i], colour: colour(t, i, "rank"), name: `${tag}loss`, width: 1, opacity: 0.35 });
-    series.push({ x: curves.steps, y: smooth(curves.loss[i]), colour: colour(t, i, "rank"), say: false });
     series.push({ x: curves.at, y: curves.test[i], colour: alone ? t.probe : t.nets[i], name: `${tag}test accuracy`, axis: "right", dash: [6, 3], show: percent, dots: curves.at.length < 12 });
     if (alone) series.push({ x: curves.at, y: curves.train[i], colour: t.faint, name: "train accuracy", axis: "right", dash: [2, 2], width: 1.2, show: percent });
   });
+  model.nets.forEach((_, i) => series.push({ x: curves.steps, y: smooth(curves.loss[i]), colour: colour(t, i, "rank"), say: false })); // above all others
   return lineChart(p, {
     x: { label: "step", whole: true, min: 0, max: Math.max(1, model.last) }, left: { label: "loss", log: true, floor: 1e-7 },
     right: { label: "accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis === "right").flatMap((one) => one.y), 0.95), max: 1.02 }, series, marks: model.live ? [] : [model.step],
