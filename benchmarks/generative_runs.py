@@ -137,7 +137,10 @@ def main() -> None:
     parser.add_argument("--list", action="store_true", help="print the items and end")
     parser.add_argument("--mini", action="store_true", help="one run of each item in miniature on the CPU")
     args = parser.parse_args()
-    items = [Item.of(number, PLAN[number - 1]) for number in numbers(args.items, parser)]
+    try:
+        items = [Item.of(number, PLAN[number - 1]) for number in numbers(args.items)]
+    except ValueError as error:
+        parser.error(str(error))
     runs = Runs(args.out.absolute())
     if args.mini:
         for item in items:
@@ -166,10 +169,7 @@ def perform(items: list[Item], out: Path) -> None:
 
 def in_miniature(item: Item, out: Path) -> None:
     """The first run of an item and the one farthest from it, shrunk, with their page; raises where one fails."""
-    settings = next(own for start, own in MINI.items() if item.verb.recipe.startswith(start))
-    changes = (*item.verb.changes, *(f"{name}={value!r}" for name, value in settings.items()))
-    changes = tuple({one.partition("=")[0]: one for one in changes}.values())
-    recipe, jobs = replace(item.verb, changes=changes).chosen()
+    recipe, jobs = miniature(item).chosen()
     for done in sweep([jobs[0], jobs[-1]], out, hardware=Hardware("cpu", threads=THREADS), progress=False):
         if done.error is not None:
             raise done.error
@@ -177,13 +177,20 @@ def in_miniature(item: Item, out: Path) -> None:
     print(item.number, write_report(recipe, item.verb.scale, read, out / f"{item.number}.html"), flush=True)
 
 
-def numbers(text: str, parser: argparse.ArgumentParser) -> list[int]:
+def miniature(item: Item) -> RunVerb:
+    """The command of an item with settings that shrink its runs."""
+    settings = next(own for start, own in MINI.items() if item.verb.recipe.startswith(start))
+    changes = (*item.verb.changes, *(f"{name}={value!r}" for name, value in settings.items()))
+    return replace(item.verb, changes=tuple({one.partition("=")[0]: one for one in changes}.values()))
+
+
+def numbers(text: str) -> list[int]:
     """The numbers of items in a text such as 9-14,3."""
     found: list[int] = []
     for part in text.split(","):
         first, _, last = part.partition("-")
         if not (first.isdigit() and (last or first).isdigit() and 1 <= int(first) <= int(last or first) <= len(PLAN)):
-            parser.error(f"--items are numbers and ranges from 1 to {len(PLAN)}, not {part!r}")
+            raise ValueError(f"--items are numbers and ranges from 1 to {len(PLAN)}, not {part!r}")
         found += range(int(first), int(last or first) + 1)
     return found
 

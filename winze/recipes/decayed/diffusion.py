@@ -116,6 +116,7 @@ recipe = Recipe(
             at={"labels": "classes"},
         ),
     ),
+    quantities={"Fréchet distance": frechet, "Fréchet distance with guidance": guided},
     figures=(
         over_setting(best, x="alpha", line="labels"),
         over_setting(frechet, x="alpha", line="labels"),
