@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -213,7 +214,9 @@ _OF_CUTS: dict[str, Callable[[Any], bool]] = {
     "layout": _is_layout,
     "pool": _is_pool,
     "left_out": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
-    "example": lambda value: value is None or (isinstance(value, list) and all(map(_is_count, value))),
+    "example": lambda value: (
+        value is None or (isinstance(value, list) and all(map(_is_count, value)) and math.prod(value) < 1 << 31)
+    ),
     "note": lambda value: isinstance(value, str),
     "cut": _is_cut,
 }
