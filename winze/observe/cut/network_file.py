@@ -18,7 +18,7 @@ from winze.modes import rng_unchanged, unchanged
 from winze.networks import NetworkError, build_stored, fingerprint, read_weights, unwrapped
 from winze.networks.stored import is_file
 from winze.networks.trained_rules import is_rules, rules_of, warn_of_rules
-from winze.networks.weights import KEY, check_fit
+from winze.networks.weights import KEY, check_fit, check_kinds
 from winze.observe.cut.export import to_onnx, to_pt2
 from winze.observe.cut.prefix import CutError, prefix_of
 from winze.observe.cut.truncate import Cut, PooledHead, Truncated
@@ -86,7 +86,9 @@ def load(file: str | Path, net: nn.Module | None = None, trust: bool = False) ->
         whole = build_stored(told["network"], path, trust=trust) if net is None else deepcopy(unwrapped(net))
         loaded = _rebuilt(told, whole, shapes, path) if "place" in told else whole
     check_fit(shapes, loaded, path)
-    _fill(loaded, read_weights(path, strip=False))
+    state = read_weights(path, strip=False)
+    check_kinds(state, loaded, path)
+    _fill(loaded, state)
     if told["rules"] is not None:  # files of older versions do not say
         warn_of_rules(told["rules"], loaded, path)
     return loaded.eval()
