@@ -244,6 +244,11 @@ def test_what_was_begun_anew_is_listed(capsys, runs):
 def test_names_do_not_steer_the_terminal(capsys, runs):
     retold(runs.folder(JOB), {"point": {"width": "\x1b[2Jgone"}})
     assert "?[2Jgone" in printed(capsys, "list", JOB.key)
+    retold(runs.folder(JOB), {"config": read(runs.folder(JOB))["config"] | {"\x1b[31mred": "\x1b[5mblink"}})
+    retold(runs.folder(JOB), {"status": "unfinished"})  # a finished one is checked against its key first
+    shown = printed(capsys, "compare", JOB.key, wide(8, seed=1, recipe="other/table").key)
+    assert "?[31mred" in shown
+    assert "\x1b" not in shown
 
 
 def test_runs_of_a_recipe_that_is_not_there_are_told_and_not_kept(capsys):

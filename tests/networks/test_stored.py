@@ -85,3 +85,15 @@ def test_a_python_file_is_run_only_where_it_is_trusted(tmp_path, monkeypatch):
     assert not Path("ran").exists()
     build_stored("make.py:net", "file", trust=True)
     assert Path("ran").exists()
+
+
+@pytest.mark.parametrize(("limit", "most"), [("MOST_NUMBERS", 500), ("MOST_TENSORS", 5)])
+def test_a_file_builds_no_network_larger_than_any_that_is_known(limit, most, monkeypatch):
+    assert build_stored("winze/mlp4x16", "file")
+    monkeypatch.setattr(f"winze.networks.stored.{limit}", most)
+    with pytest.raises(NetworkError, match=r"file: .*its network has more than"):
+        build_stored("winze/mlp4x16", "file")
+    assert len(list(torch.nn.Linear(40, 40).parameters())) == 2  # others are not counted
+    with pytest.raises(NetworkError, match="no name of") as caught:
+        build_stored("a" * 10**6, "file")
+    assert len(str(caught.value)) < 300

@@ -201,3 +201,12 @@ def test_an_archive_that_unpacks_to_more_than_it_is_is_not_unpacked(tmp_path, mo
     monkeypatch.setattr("torch.load", lambda *_, **__: pytest.fail("it was unpacked"))
     with pytest.raises(NetworkError, match=r"bomb\.pt is refused: it has .* MB and would unpack to .* MB"):
         read_weights(tmp_path / "bomb.pt")
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.complex64, torch.bool])
+def test_weights_that_are_no_floats_are_refused(trained, fresh, tmp_path, kind):
+    save_file({key: value.to(kind) for key, value in trained.state_dict().items()}, tmp_path / "net.safetensors")
+    before = [value.clone() for value in fresh.state_dict().values()]
+    with pytest.raises(NetworkError, match=f"weight is {kind} and not torch.float32"):
+        load_weights(fresh, tmp_path / "net.safetensors")
+    assert all(map(torch.equal, before, fresh.state_dict().values()))

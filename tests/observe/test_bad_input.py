@@ -235,3 +235,61 @@ def test_a_report_is_not_written_over_a_folder(tmp_path):
     with pytest.raises(IsADirectoryError, match=r"is a folder: name the page, such as .*report\.html"):
         scan.report(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("kind", [torch.uint8, torch.float64, torch.int64])
+def test_samples_of_a_type_that_the_network_does_not_take_are_named_with_the_fix(kind):
+    x, y = GOOD
+    with pytest.raises(ValueError, match=r"data train: .* does not take .*; pass x.to\(torch.float32\)"):
+        winze.scan(mlp(), (x.to(kind), y), GOOD)
+    with pytest.raises(ValueError, match=r"data test: .* does not take .*; pass x.to\(torch.float32\)"):
+        winze.Watch(mlp(), (x.to(kind), y))
+
+
+def test_samples_of_a_shape_that_the_network_does_not_take_are_named():
+    x, y = GOOD
+    with pytest.raises(ValueError, match=r"data test: Sequential does not take float32 \[2, 9\]"):
+        winze.scan(mlp(), (x[:, :9], y), (x[:, :9], y))
+
+
+@pytest.mark.parametrize(
+    "laid",
+    [
+        lambda array: array.astype(array.dtype.newbyteorder(">")),
+        lambda array: array[::-1][::-1],
+        lambda array: np.asfortranarray(np.broadcast_to(array, array.shape)),
+    ],
+    ids=["big-endian", "reversed", "read-only"],
+)
+def test_arrays_are_read_however_they_lie_in_memory(laid):
+    torch.manual_seed(0)
+    net, (x, y) = mlp(), GOOD
+    expected = winze.scan(net, GOOD, GOOD).curve("probe")
+    given = laid(x.numpy()), laid(y.numpy())
+    assert winze.scan(net, given, given).curve("probe").tolist() == expected.tolist()
+
+
+class Listing(torch.utils.data.Dataset):
+    """Samples whose labels are not what the dataset lists."""
+
+    def __init__(self, **listed):
+        vars(self).update(listed)
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, i):
+        return GOOD[0][i], GOOD[1][i]
+
+
+@pytest.mark.parametrize(
+    "listed", [{"targets": GOOD[1] + 7}, {"labels": [0, 1]}, {"targets": torch.arange(40)}, {"labels": ["a", "b", "c"]}]
+)
+def test_labels_that_a_dataset_lists_count_only_where_its_samples_have_them(listed):
+    torch.manual_seed(0)
+    net = mlp()
+    expected = winze.scan(net, GOOD, GOOD)
+    for data in (Listing(**listed), torch.utils.data.DataLoader(Listing(**listed), 16)):
+        found = winze.scan(net, data, data)
+        assert found.readings.conventions.class_count == expected.readings.conventions.class_count == 3
+        assert found.curve("probe").tolist() == expected.curve("probe").tolist()

@@ -81,4 +81,15 @@ def test_a_scan_shows_itself() -> None:
     assert "probe accuracy" in shown
     assert "<b>" not in shown
     assert len(shown) < 3000
+    assert [axes.get_ylabel() for axes in scan.plot().axes] == ["probe accuracy", "numerical rank"]
     assert repr(winze.scan(net, None, images(40), measures="norm")).endswith("3 places>")
+
+
+def test_a_share_of_the_reference_that_chance_reaches_too_is_no_tunnel() -> None:
+    x, _ = rows(400)
+    rare = torch.arange(400) % 30 == 0
+    data = x + 9 * rare[:, None], rare.long()
+    scan = winze.scan(taught(mlp(), data, 60), data, data)
+    assert scan.tunnel().start is None
+    assert "not above chance" in first_line(scan)
+    assert scan.tunnel(threshold=0.99).start is not None

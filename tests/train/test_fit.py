@@ -482,3 +482,11 @@ def test_accuracy_is_the_share_of_right_answers_over_ragged_batches():
 def test_accuracy_of_nothing_is_refused():
     with pytest.raises(ValueError, match="not one sample"):
         evaluate(small(), [])
+
+
+def test_arrays_are_refused_with_the_way_to_tensors():
+    x, y = (part.numpy() for part in DATA)
+    with pytest.raises(ValueError, match="a tuple of ndarray, ndarray: pass torch"):
+        fit(small(), (x, y), training())
+    with pytest.raises(ValueError, match="a tuple of ndarray, ndarray: pass torch"):
+        fit(small(), DATA, training(), tests={"test": (x, y)})

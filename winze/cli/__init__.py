@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _parsed(words: list[str]) -> Verb | None:
     """The command that the words spell; None where help was all that was asked for."""
-    if not words or words[0] in ("-h", "--help"):
+    if not words or words[0] in ("-h", "--help", "help"):
         everything: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in VERBS.items())]  # noqa: UP007
         _cli(everything, ["--help"])
         return None

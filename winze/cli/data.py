@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
+from winze.cli.exit_codes import printable
+
 
 @dataclass(frozen=True)
 class DataVerb:
@@ -28,7 +30,8 @@ class DataVerb:
 
 
 def table(rows: list[tuple[str, ...]]) -> str:
-    """Rows as padded columns."""
+    """Rows as padded columns, without control characters."""
+    rows = [tuple(map(printable, row)) for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]) - 1)] + [0]
     return "".join(
         "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() + "\n" for row in rows

@@ -167,7 +167,7 @@ def _listed(runs: list[Facts]) -> str:
         seconds = "?" if facts.seconds is None else f"{facts.seconds:.1f}"
         when = facts.started[:16].replace("T", " ")
         what = (facts.recipe, str(facts.point), seed, facts.scale, facts.status, seconds, when)
-        rows.append(tuple(printable(cell) for cell in (facts.key[:8], *what, _short(facts.error or facts.note))))
+        rows.append((facts.key[:8], *what, _short(facts.error or facts.note)))
     return _columns(rows) if runs else ""
 
 

@@ -1,7 +1,7 @@
 """Networks: our own, those of timm and torchvision by name, and weights from files."""
 
 from winze.networks.build import SYNTAX, build, describe, options_for
-from winze.networks.fingerprint import difference, fingerprint
+from winze.networks.fingerprint import ANSWERS, answers, difference, fingerprint
 from winze.networks.heads import Heads, give_heads
 from winze.networks.models.mlp import MLP, ResidualMLP
 from winze.networks.models.resnet import ResNet
@@ -15,6 +15,7 @@ from winze.networks.unwrap import interpreted, unwrapped
 from winze.networks.weights import load_weights, read_weights
 
 __all__ = [
+    "ANSWERS",
     "MLP",
     "SYNTAX",
     "VGG",
@@ -26,6 +27,7 @@ __all__ = [
     "ResidualMLP",
     "SpiralMLP",
     "all_trained",
+    "answers",
     "build",
     "build_stored",
     "describe",

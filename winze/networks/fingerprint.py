@@ -1,16 +1,18 @@
-"""Which network this is: a fingerprint of its architecture, of its rules and of its weights."""
+"""Which network this is: a fingerprint of its architecture, its rules, its weights, and what it computes."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
+from winze.modes import unchanged
 from winze.networks.trained_rules import rules_of
 from winze.networks.unwrap import NAMES, unwrapped
 
@@ -19,6 +21,10 @@ CHANGED = {
     "rules": "this network with other rules at its junctions: it was rewired after the scan, or the one scanned was",
     "weights": "this network with other weights: it was trained further, or other weights were loaded, after the scan",
 }
+ANSWERS = "answers"
+SHOWN = 8
+CLOSE, ROUNDED = 0.05, {torch.float16: 0.02, torch.bfloat16: 0.02}
+"""Outputs are alike within this share of what tells two samples apart, and within the rounding of other devices."""
 
 
 def fingerprint(net: nn.Module) -> dict[str, str]:
@@ -40,10 +46,58 @@ def fingerprint(net: nn.Module) -> dict[str, str]:
     }
 
 
-def difference(stored: Mapping[str, str], net: nn.Module) -> str:
-    """What a fingerprint is of, in words, where it is not of this network; empty where it is."""
+def answers(net: nn.Module, shape: Sequence[int]) -> str:
+    """Some outputs of a network in eval mode for noise of this shape; empty where those are not the same each time.
+
+    They tell apart what neither modules nor weights show: the code of a forward, and plain attributes that it reads.
+    """
+    like = next((p for p in net.parameters() if p.is_floating_point()), torch.empty(0))
+    noise = torch.randn(*shape, generator=torch.Generator().manual_seed(0)).to(like.device, like.dtype)
+    found = []
+    with torch.no_grad(), unchanged(net, training=False):
+        for seed in (0, 1):
+            torch.manual_seed(seed)
+            try:
+                leaves = pytree.tree_leaves(net(noise.clone()))
+            except Exception:  # it takes something else than floats of a shape
+                return ""
+            outputs = [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point() and leaf.ndim]
+            if not outputs or not outputs[0].numel():
+                return ""
+            rows = outputs[0].double().cpu().reshape(len(outputs[0]), -1)[:2]
+            found.append(rows[:, torch.linspace(0, rows.shape[1] - 1, SHOWN).long()].flatten())
+    same = torch.equal(*found) and bool(found[0].isfinite().all())
+    return " ".join(f"{value:.6g}" for value in found[0].tolist()) if same else ""
+
+
+def difference(stored: Mapping[str, str], net: nn.Module, shape: Sequence[int] | None = None) -> str:
+    """What a fingerprint is of, in words, where it is not of this network; empty where it is.
+
+    `shape` is that of the noise for which its answers were taken.
+    """
     own = fingerprint(net)
-    return next((what for part, what in CHANGED.items() if stored.get(part) != own[part]), "")
+    changed = next((what for part, what in CHANGED.items() if stored.get(part) != own[part]), "")
+    if changed or not shape or not stored.get(ANSWERS):
+        return changed
+    rounding = max((ROUNDED.get(p.dtype, 0.002) for p in net.parameters()), default=0.002)
+    if _are_close(stored[ANSWERS], answers(net, shape), rounding):
+        return ""
+    return (
+        "this network with another forward: it puts out something else for the same input, so its code or an attribute "
+        "of a module was changed after the scan"
+    )
+
+
+def _are_close(told: str, own: str, rounding: float) -> bool:
+    try:
+        before, now = (torch.tensor([float(word) for word in text.split()]).double() for text in (told, own))
+    except ValueError:
+        return False
+    if before.shape != now.shape:
+        return False
+    one, other = before.tensor_split(2)
+    apart = (one - other).norm() if len(one) == len(other) == SHOWN else 0.0
+    return bool((before - now).norm() <= CLOSE * apart + rounding * before.norm())
 
 
 def _plain(name: str) -> str:

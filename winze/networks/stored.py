@@ -5,20 +5,24 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from torch import nn
+from torch.nn.modules.module import register_module_parameter_registration_hook
 
 from winze.modes import rng_unchanged
 from winze.networks.build import OWN, build
 from winze.networks.network_error import NetworkError
 
-NAME = re.compile(r"((?:timm|torchvision|winze)/)?([A-Za-z0-9_]+(?:\.[A-Za-z0-9_]+)?)")
+NAME = re.compile(r"((?:timm|torchvision|winze)/)?([A-Za-z0-9_]{1,100}(?:\.[A-Za-z0-9_]{1,100})?)")
 WORD = re.compile(r"[A-Za-z0-9_]{1,40}")
 GLOB = re.compile(r"[A-Za-z0-9_.*?\[\]!-]{1,200}")
 MOST, DEEP = 1 << 20, 1 << 13
 """The largest number that an option, and that a name may have: files set no sizes that fill a memory."""
+MOST_TENSORS, MOST_NUMBERS = 20_000, 1 << 31
+"""The largest number of parameters, as tensors and as numbers, of a network that a file describes."""
 OF_TIMM = set(
     re.findall(
         r"\w+",
@@ -53,10 +57,31 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
         if ".py" not in name:
             _check_name(name, options)
         _check_values(options)
-        with rng_unchanged():
+        with rng_unchanged(), _bounded():
             return build({"name": name, "classes": classes, "options": options, "rule": rule, "where": where})
     except (NetworkError, TypeError, ValueError) as error:
         raise NetworkError(f"{source}: {error}") from error
+
+
+@contextmanager
+def _bounded() -> Iterator[None]:
+    """While open, a network that grows beyond all that is known raises, before its weights take up memory."""
+    tensors = numbers = 0
+
+    def count(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
+        nonlocal tensors, numbers
+        tensors, numbers = tensors + 1, numbers + (0 if parameter is None else parameter.numel())
+        if tensors > MOST_TENSORS or numbers > MOST_NUMBERS:
+            raise NetworkError(
+                f"its network has more than {MOST_TENSORS} parameter tensors or {MOST_NUMBERS:.1e} parameters: pass "
+                "the network itself (net=)"
+            )
+
+    handle = register_module_parameter_registration_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 def is_file(spec: Any) -> bool:

@@ -38,6 +38,7 @@ def load_weights(net: nn.Module, file: str | os.PathLike[str]) -> nn.Module:
     own = inner.state_dict()
     weights = without_prefix(read_weights(file), own, file)
     check_fit({name: tuple(tensor.shape) for name, tensor in weights.items()}, inner, file)
+    check_kinds(weights, inner, file)
     inner.load_state_dict(weights)
     told = told_by(file)
     if isinstance(told, dict) and is_rules(told.get("rules")):
@@ -54,6 +55,14 @@ def check_fit(shapes: Mapping[str, tuple[int, ...]], net: nn.Module, file: objec
     problems = (_listed("missing", missing), _listed("unexpected", unexpected), _listed("of other shape", differ))
     if any(problems):
         raise NetworkError(f"{file} does not fit {type(net).__name__}: {'; '.join(filter(None, problems))}")
+
+
+def check_kinds(weights: Weights, net: nn.Module, file: object) -> None:
+    """Raise where a file has whole or complex numbers for weights that are floats in a network, or the other way."""
+    for key, value in net.state_dict().items():
+        other = weights[key].dtype
+        if (other.is_floating_point, other.is_complex) != (value.dtype.is_floating_point, value.dtype.is_complex):
+            raise NetworkError(f"{file} does not fit {type(net).__name__}: {key} is {other} and not {value.dtype}")
 
 
 def without_prefix(weights: Weights, names: Iterable[str], file: object) -> Weights:

@@ -16,6 +16,7 @@ from winze.readings.facts import Best
 from winze.readings.wording import label, number
 
 if TYPE_CHECKING:
+    import matplotlib.figure
     import pandas
 
 
@@ -107,6 +108,12 @@ class Scan:
     def load(cls, folder: str | Path) -> Scan:
         """A stored scan."""
         return cls(Readings.load(Path(folder)))
+
+    def plot(self, threshold: float = 0.95) -> matplotlib.figure.Figure:
+        """The depth profile as a figure: probes and numerical ranks over depth, with the tunnel shaded."""
+        from winze.report.scan.profile import depth_profile
+
+        return depth_profile(self.readings, threshold=threshold)
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML report, one file that opens anywhere."""

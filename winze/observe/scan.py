@@ -17,10 +17,10 @@ from winze.measure import CKA, ClassMeans, Probe
 from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.memory import enough_memory
 from winze.modes import unchanged
-from winze.networks import fingerprint, interpreted, unwrapped
+from winze.networks import ANSWERS, answers, fingerprint, interpreted, unwrapped
 from winze.observe.cut.costs import SAMPLES
 from winze.observe.cut.every_cut import measure_cuts
-from winze.observe.passes.feed import Feed, pair
+from winze.observe.passes.feed import Feed, is_pair, pair
 from winze.observe.passes.gathered import KEPT, Store
 from winze.observe.passes.inputs import AnyData, generators, measure_names, stored
 from winze.observe.passes.probes import class_centres, fitted, ridge_moments, trained_probes
@@ -98,9 +98,12 @@ def scan(
     loaders = generators(train, test, *(part for both in others.values() for part in both))
     with _placed(net, device) as where, interpreted(net), unchanged(net, training=False, generators=loaders):
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where, net)
-        given = test_feed.example()
         taken = UNORDERED if pool == "flatten" and _only_pairs(wanted) else pool
         with enough_memory(f"{name}, looking for places with the first samples", "take smaller ones"):
+            given = test_feed.checked_example(net)
+            if train_feed is not None and is_pair(train_feed.data):
+                train_feed.checked_example(net)
+            shape = list(given[0].shape) if isinstance(given, tuple) else None
             if example is None:
                 spots, turned = spots_and_order(net, given, where, taken, places, layout)
             else:
@@ -124,7 +127,7 @@ def scan(
         said: dict[str, Any] = dict(
             **scanner.told,
             network=type(net).__name__,
-            fingerprint=whose,
+            fingerprint=whose | ({} if shape is None else {ANSWERS: answers(net, shape)}),
             data=name,
             ood=list(others),
             places=[spot.place.name for spot in spots],
@@ -143,7 +146,7 @@ def scan(
             notes=[*(disk.notes if disk is not None else ()), *notes, *_unread(spots)],
             unread=spots.unread,
             seed=seed,
-            example=list(given[0].shape) if isinstance(given, tuple) else None,
+            example=shape,
             embedding=embed,
             pictures="channels last" if turned else "as given",
             dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),

@@ -104,7 +104,7 @@ class Watch:
         else:
             self._test = Feed.of(test, f"{name} test", batch, device, net)
             self._classes = int(self._test.classes().max()) + 1
-        spots, turned = spots_and_order(net, self._test.example(), device, pool, places)
+        spots, turned = spots_and_order(net, self._test.checked_example(net), device, pool, places)
         self._reader = Reader(net, spots, pool, max_features, by_pixel=turned)
         self._widths = [min(spot.width(pool), max_features) for spot in spots]
         if "cka" in self._wanted:

@@ -161,6 +161,11 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
     if not np.isfinite(curve).any():
         return None
     known = reference(readings, data)
+    chance, wanted = _chance(readings, name), threshold * known.accuracy
+    if not known.refused and chance is not None and wanted <= chance:
+        owner = "the network's own accuracy" if known.own else "the last-layer probe"
+        why = f"{percent(threshold)} of {owner} are {percent(wanted)}, not above chance, {percent(chance)}"
+        known = replace(known, refused=why)
     if known.refused:
         return Entrance(Tunnel.none(known.refused, threshold, known.accuracy), False, known)
     correct = readings.arrays.get(f"correct/{name}")

@@ -201,6 +201,8 @@ def source_of(
     world: int = 1,
 ) -> BatchSource:
     """The batches of any data that `fit` takes."""
+    if isinstance(data, tuple) and not (len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
+        raise ValueError(f"data is tensors (x, y), not {said(data)}: pass torch.from_numpy(array) for NumPy arrays")
     if isinstance(data, Tensor | tuple):
         return OnDevice(data, training, preprocess, seed, device, rank, world)
     if isinstance(data, Loader):
@@ -219,6 +221,8 @@ def in_order(
             yield parted(batch, number)
         return
     images, labels = data if isinstance(data, tuple) else (data, None)
+    if not all(isinstance(part, Tensor) for part in (images, labels) if part is not None):
+        raise ValueError(f"want tensors (x, y), not {said(data)}: pass torch.from_numpy(array) for NumPy arrays")
     if labels is not None and len(images) != len(labels):
         raise ValueError(f"{len(images)} images but {len(labels)} labels")
     parts = world if len(images) >= world else 1  # no process without a sample

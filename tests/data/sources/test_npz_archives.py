@@ -1,5 +1,8 @@
 """npz archives: train and test arrays of one's own."""
 
+import io
+import zipfile
+
 import numpy as np
 import pytest
 import torch
@@ -101,3 +104,36 @@ def test_a_single_array_under_the_name_of_an_archive_is_refused(tmp_path):
     (tmp_path / "mine.npy").rename(tmp_path / "mine.npz")
     with pytest.raises(CorruptDataError, match="single array"):
         load(str(tmp_path / "mine.npz"))
+
+
+def lying(path, claimed):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "|u1", "fortran_order": False, "shape": claimed})
+    labels = io.BytesIO()
+    np.save(labels, np.arange(20) % 2)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("x.npy", header.getvalue() + bytes(20 * 64))
+        archive.writestr("y.npy", labels.getvalue())
+    return str(path)
+
+
+def test_an_array_that_is_not_as_large_as_it_claims_is_not_allocated(tmp_path):
+    assert load(lying(tmp_path / "true.npz", (20, 8, 8))).shape == (1, 8, 8)
+    with pytest.raises(CorruptDataError, match=r"x\.npy claims \[1000000000, 8, 8\] of uint8, more than its"):
+        load(lying(tmp_path / "lie.npz", (10**9, 8, 8)))
+
+
+def test_an_archive_that_would_not_fit_in_memory_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.setattr("winze.data.sources.npz.available", lambda device: 1000)
+    with pytest.raises(DataError, match=r"true\.npz would unpack to .* GB are free"):
+        load(lying(tmp_path / "true.npz", (20, 8, 8)))
+
+
+def test_memory_that_runs_out_names_the_archive(tmp_path, monkeypatch):
+    def spent(*_, **__):
+        raise MemoryError("Unable to allocate 3.00 GiB")
+
+    file = lying(tmp_path / "true.npz", (20, 8, 8))
+    monkeypatch.setattr(np, "load", spent)
+    with pytest.raises(MemoryError, match=r"true\.npz: memory ran out .*; store fewer or smaller samples"):
+        load(file)

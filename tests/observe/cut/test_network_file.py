@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 import winze
 from winze.networks import build, describe, load_weights, read_weights
+from winze.networks.weights import KEY, told_by
 
 
 def test_a_checkpoint_of_tensors_alone_is_refused_with_what_to_call(tmp_path):
@@ -310,3 +311,13 @@ def test_saving_into_a_device_is_refused(tmp_path):
     with pytest.raises(OSError, match="is a device or a pipe"):
         winze.save(Plain(), tmp_path / "net.safetensors")
     assert (tmp_path / "net.safetensors").is_fifo()
+
+
+@pytest.mark.parametrize("kind", [torch.int64, torch.complex64])
+def test_a_file_with_weights_that_are_no_floats_is_refused(tmp_path, kind):
+    file, net = tmp_path / "net.safetensors", build("winze/mlp2x6", 3, inputs=4)
+    winze.save(net, file, network=describe("winze/mlp2x6", 3, inputs=4))
+    told = told_by(file)
+    save_file({key: value.to(kind) for key, value in net.state_dict().items()}, file, {KEY: json.dumps(told)})
+    with pytest.raises(ValueError, match=f"weight is {kind} and not torch.float32"):
+        winze.load(file)

@@ -15,7 +15,7 @@ from samples import hooks_of, images, lively, outputs_of, rows
 from torch import Tensor, nn
 
 import winze
-from winze.observe import Cut
+from winze.observe import Cut, CutError
 from winze.observe.cut.costs import SpeedUp
 from winze.place import Place
 from winze.readings import Readings
@@ -574,6 +574,53 @@ def test_a_network_rewired_after_its_scan_is_refused(cnn):
     net = winze.rewire(copy.deepcopy(net), winze.Scaled(0.5))
     with pytest.raises(ValueError, match="with other rules at its junctions"):
         winze.truncate(net, scan, at=1)
+
+
+def negate(net: nn.Module) -> None:
+    forward = type(net).forward
+    net.forward = lambda x: forward(net, -x)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        negate,
+        lambda net: setattr(net.stem[0], "padding_mode", "circular"),
+        lambda net: net.blocks[1].register_forward_hook(lambda module, args, output: 2 * output),
+    ],
+    ids=["its code", "an attribute", "a hook"],
+)
+def test_a_network_that_computes_something_else_than_when_it_was_scanned_is_refused(cnn, change, tmp_path):
+    net, scan, _ = cnn
+    scan.save(tmp_path / "scan")
+    other = copy.deepcopy(net)
+    assert winze.truncate(other, winze.Scan.load(tmp_path / "scan"), at=1, measure=False)
+    change(other)
+    with pytest.raises(ValueError, match="with another forward"):
+        winze.truncate(other, scan, at=1)
+
+
+def test_a_network_that_draws_random_numbers_has_no_fixed_answers_and_is_cut():
+    class Noisy(ResNet):
+        def forward(self, x: Tensor) -> Tensor:
+            return super().forward(x + 0.1 * torch.randn_like(x))
+
+    net = lively(Noisy())
+    scan = winze.scan(net, images(60, seed=1), images(30), measures=["probe"])
+    assert scan.readings.conventions.fingerprint["answers"] == ""
+    assert winze.truncate(net, scan, at=1, measure=False)
+
+
+def test_an_accuracy_is_not_measured_on_outputs_that_are_not_finite(cnn):
+    net, scan, (x, y) = cnn
+    with pytest.raises(ValueError, match="data: outputs are NaN or infinite for 2 of 30 samples"):
+        winze.truncate(net, scan, at=1, data=(x.index_fill(0, torch.tensor([3, 7]), torch.nan), y))
+
+
+def test_a_head_that_does_not_fit_is_said_not_to_run(cnn):
+    _, scan, _ = cnn
+    with pytest.raises(CutError, match=r"does not run: .*cannot be multiplied"):
+        winze.truncate(ResNet(width=4), scan, at=1, force=True)
 
 
 def test_readings_that_are_no_scan_are_said_to_lack_what_a_cut_needs(cnn):

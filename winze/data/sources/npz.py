@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from torch import Tensor
 from winze.data.data_error import CorruptDataError, DataError, reading
 from winze.data.select import few
 from winze.data.sources.source import Part, Source, SplitLabels, held
+from winze.memory import available, enough_memory
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -30,7 +33,11 @@ def npz_source(name: str, path: Path) -> Source:
 
     Images are uint8 [n, h, w], [n, h, w, c] or [n, c, h, w] with c of 1 or 3; points are floats [n, feature].
     """
-    with reading(path, "an npz archive"), path.open("rb") as file:
+    room = enough_memory(str(path), "store fewer or smaller samples")
+    with reading(path, "an npz archive"), room, path.open("rb") as file:
+        if zipfile.is_zipfile(file):
+            _check_sizes(path)
+        file.seek(0)
         loaded = np.load(file, allow_pickle=False)
         if isinstance(loaded, np.ndarray):
             raise CorruptDataError(f"{path} is a single array, not an npz archive")
@@ -48,6 +55,26 @@ def npz_source(name: str, path: Path) -> Source:
     parts = [held(_samples(arrays[f"x{s}"], f"{path}, x{s}"), labels[s], f"{path}, x{s} and y{s}") for s in splits]
     test: Part | None = parts[1] if len(parts) == 2 else None
     return Source(name, names, parts[0], test, str(path), notes)
+
+
+def _check_sizes(path: Path) -> None:
+    """Raise, before any array is read, where an archive would not fit in memory or an array is not as large as told."""
+    room = available(torch.device("cpu"))
+    with zipfile.ZipFile(path) as archive:
+        entries = archive.infolist()
+        unpacked = sum(entry.file_size for entry in entries)
+        if room is not None and unpacked > room:
+            raise DataError(f"{path} would unpack to {unpacked / 1e9:.3g} GB, and {room / 1e9:.3g} GB are free")
+        for entry in entries:
+            with archive.open(entry) as file:
+                header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}.get(
+                    np.lib.format.read_magic(file)
+                )
+                shape, _, kind = header(file) if header is not None else ((), False, np.dtype("u1"))
+            if not kind.hasobject and math.prod(shape) * kind.itemsize > entry.file_size:
+                raise CorruptDataError(
+                    f"{path}: {entry.filename} claims {list(shape)} of {kind}, more than its {entry.file_size} bytes"
+                )
 
 
 def _classes(

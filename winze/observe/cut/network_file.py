@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from copy import deepcopy
@@ -17,7 +18,7 @@ from winze.modes import rng_unchanged, unchanged
 from winze.networks import NetworkError, build_stored, fingerprint, read_weights, unwrapped
 from winze.networks.stored import is_file
 from winze.networks.trained_rules import is_rules, rules_of, warn_of_rules
-from winze.networks.weights import KEY, check_fit
+from winze.networks.weights import KEY, check_fit, check_kinds
 from winze.observe.cut.export import to_onnx, to_pt2
 from winze.observe.cut.prefix import CutError, prefix_of
 from winze.observe.cut.truncate import Cut, PooledHead, Truncated
@@ -85,7 +86,9 @@ def load(file: str | Path, net: nn.Module | None = None, trust: bool = False) ->
         whole = build_stored(told["network"], path, trust=trust) if net is None else deepcopy(unwrapped(net))
         loaded = _rebuilt(told, whole, shapes, path) if "place" in told else whole
     check_fit(shapes, loaded, path)
-    _fill(loaded, read_weights(path, strip=False))
+    state = read_weights(path, strip=False)
+    check_kinds(state, loaded, path)
+    _fill(loaded, state)
     if told["rules"] is not None:  # files of older versions do not store it
         warn_of_rules(told["rules"], loaded, path)
     return loaded.eval()
@@ -213,7 +216,9 @@ _OF_CUTS: dict[str, Callable[[Any], bool]] = {
     "layout": _is_layout,
     "pool": _is_pool,
     "left_out": lambda value: isinstance(value, list) and all(isinstance(each, str) for each in value),
-    "example": lambda value: value is None or (isinstance(value, list) and all(map(_is_count, value))),
+    "example": lambda value: (
+        value is None or (isinstance(value, list) and all(map(_is_count, value)) and math.prod(value) < 1 << 31)
+    ),
     "note": lambda value: isinstance(value, str),
     "cut": _is_cut,
 }

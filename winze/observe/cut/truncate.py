@@ -191,7 +191,7 @@ def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
     stored = told.get("fingerprint")
     if not isinstance(stored, dict):
         note = "the scan has no fingerprint of its network: an older winze wrote it"
-    elif wrong := difference(stored, net):
+    elif wrong := difference(stored, net, told.example):
         note = f"the scan is of {wrong}"
     else:
         return ""
@@ -327,15 +327,16 @@ def _device(net: nn.Module) -> torch.device:
 
 
 def _check_batches(small: Truncated, sample: Example, output: int) -> None:
-    """Raise where a cut network runs at one batch size only."""
-    larger = sample.with_batch(sample.batch + 1)
-    try:
-        with torch.no_grad(), unchanged(small, training=False):
-            found = small(*larger.args, **larger.kwargs)
-    except Exception as error:
-        if is_out_of_memory(error):
-            raise
-        raise CutError(f"the cut network runs at one batch size only: {error}") from error
+    """Raise where a cut network does not run, or runs at one batch size only."""
+    larger, found = sample.with_batch(sample.batch + 1), None
+    for each, wrong in ((sample, "does not run"), (larger, "runs at one batch size only")):
+        try:
+            with torch.no_grad(), unchanged(small, training=False):
+                found = small(*each.args, **each.kwargs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            raise CutError(f"the cut network {wrong}: {error}") from error
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(found) if isinstance(leaf, Tensor)]
     first = tensors[output if output < len(tensors) else 0] if tensors else None
     if first is None or first.ndim == 0 or len(first) % (sample.batch + 1):
@@ -379,6 +380,9 @@ def _measured(net: nn.Module, small: nn.Module, scan: Scan, feed: Feed) -> tuple
         for batch in feed:
             for each in right:
                 logits = logits_of(each(*batch.args, **batch.kwargs), len(batch))
+                if logits is not None and not logits.isfinite().all():
+                    lost = int((~logits.isfinite().all(1)).sum())
+                    raise ValueError(f"{feed.name}: outputs are NaN or infinite for {lost} of {len(batch)} samples")
                 if logits is None or (
                     each is net and (feed.kept is not None or logits.shape[1] != told["class_count"])
                 ):

@@ -8,11 +8,17 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, SequentialSampler, default_collate
 
-from winze.observe.passes.inputs import AnyData, argument_names, batches_of, labels_of, prepared
+from winze.memory import is_out_of_memory
+from winze.observe.passes.inputs import AnyData, argument_names, batches_of, labels_of, prepared, split
+from winze.shape.capture.example import Example
+
+LOOKED_UP = 64
+"""Classes of which a sample is compared with the labels that its dataset lists."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,23 @@ class Feed:
         batch = next(iter(self))
         return _rows(batch.kwargs or batch.args, lambda t: t[:samples] if t.ndim else t)
 
+    def checked_example(self, net: nn.Module) -> Any:
+        """The first samples, after making sure that a network takes them; it runs in its present mode."""
+        given = self.example()
+        taken = Example(given)
+        try:
+            with torch.no_grad():
+                net(*taken.args, **taken.kwargs)
+        except Exception as error:
+            if is_out_of_memory(error):
+                raise
+            like = next((p.dtype for p in net.parameters() if p.is_floating_point()), None)
+            kinds = {tensor.dtype for tensor in taken.tensors}
+            fix = f"; pass x.to({like})" if len(kinds) == 1 and like is not None and kinds != {like} else ""
+            shapes = ", ".join(f"{str(each.dtype)[6:]} {list(each.shape)}" for each in taken.tensors)
+            raise ValueError(f"{self.name}: {type(net).__name__} does not take {shapes}: {error}{fix}") from error
+        return given
+
     def classes(self) -> Tensor:
         """The labels that occur, sorted."""
         labels = _known_labels(self.data, self.name)
@@ -139,7 +162,9 @@ def _known_labels(data: AnyData, name: str) -> Tensor | None:
             found = getattr(owner, attribute, None)
             if found is not None and hasattr(found, "__len__") and len(found):
                 with suppress(ValueError):  # where they differ from the labels of the samples
-                    return _transformed(labels_of(found, name), owner)
+                    labels = _transformed(labels_of(found, name), owner)
+                    if labels is not None and _are_of(labels, owner, name):
+                        return labels
     return None
 
 
@@ -158,7 +183,19 @@ def _transformed(labels: Tensor, dataset: Any) -> Tensor | None:
     if change is None:
         both = getattr(dataset, "transforms", None)
         return labels if both is None or hasattr(both, "target_transform") else None
-    return torch.as_tensor([int(change(label)) for label in labels.unique().tolist()])
+    kinds, which = labels.unique(return_inverse=True)
+    return torch.as_tensor([int(change(label)) for label in kinds.tolist()])[which]
+
+
+def _are_of(labels: Tensor, dataset: Any, name: str) -> bool:
+    """Whether samples of a dataset come with these labels: one of each class is looked up."""
+    if not hasattr(dataset, "__getitem__"):
+        return True
+    if len(labels) != len(dataset):
+        return False
+    known, first = np.unique(labels.numpy(), return_index=True)
+    chosen = list(zip(known.tolist(), first.tolist(), strict=True))[:: math.ceil(len(known) / LOOKED_UP)]
+    return all(torch.as_tensor(split(dataset[i], name)[1]).tolist() == label for label, i in chosen)
 
 
 def _arguments(x: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Batches, Preprocess, load
 
+Array = np.ndarray[Any, np.dtype[Any]]
 AnyData = Any
 """Inputs and labels (x, y) as tensors or NumPy arrays, a torch `Dataset`, or an iterable of batches: (x, y), where x is
 a tensor, a tuple, or a dict of arguments, or one dict with the key `labels` or `label`."""
@@ -155,10 +156,15 @@ def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
             return leaf
         if leaf.dtype == object or leaf.dtype.kind in "USO":
             raise TypeError(f"inputs are an array of {leaf.dtype}; want numbers")
-        made = torch.from_numpy(np.array(leaf, copy=not leaf.flags.writeable, order="C"))
+        made = torch.from_numpy(_native(leaf))
         return made.to(dtype or torch.get_default_dtype()) if made.is_floating_point() else made
 
     return pytree.tree_map(tensor, tree)
+
+
+def _native(array: Array) -> Array:
+    """The array as torch takes it: writable, its samples one after the other, bytes in this machine's order."""
+    return np.require(array, array.dtype.newbyteorder("="), ["C", "W"])
 
 
 def labels_of(y: Any, name: str) -> Tensor:
@@ -166,7 +172,7 @@ def labels_of(y: Any, name: str) -> Tensor:
     kind = np.asarray(y).dtype if not isinstance(y, Tensor) else None
     if kind is not None and kind.kind in "USO":
         raise ValueError(f"{name}: labels are texts; number them: np.unique(labels, return_inverse=True)[1]")
-    labels = torch.as_tensor(y if kind is None else np.array(y)).cpu()
+    labels = torch.as_tensor(y if kind is None else _native(np.asarray(y))).cpu()
     if labels.ndim == 0:
         raise ValueError(
             f"{name}: labels must be a row of integers, got one number: single samples instead of batches? Pass the "
