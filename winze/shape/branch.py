@@ -150,6 +150,11 @@ class Branch:
         return apart and not any(norm.training or norm.running_mean is None for norm in self._norms())
 
     @property
+    def has_sides(self) -> bool:
+        """Whether it hands on more than its result, so that it cannot be left out."""
+        return self._side_count > 0
+
+    @property
     def holds_statistics(self) -> bool:
         """Whether running it in train mode moves BatchNorm statistics."""
         return any(norm.training and norm.track_running_stats for norm in self._norms())

@@ -35,11 +35,16 @@ class Block(nn.Module):
         super().__init__()
         self.f = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.Tanh(), nn.Linear(WIDTH, WIDTH))
         self.w = nn.Parameter(torch.randn(WIDTH, WIDTH) / 3)
+        self.kernel = nn.Parameter(torch.randn(1, 1, 3))
         self.lerp = Lerp()
         self.body = body
 
     def forward(self, x: Tensor) -> Tensor:
         return self.body(self, x)
+
+
+def columns(x: Tensor) -> Tensor:
+    return torch.arange(x.shape[1]).flip(0)
 
 
 def rows(x: Tensor) -> Tensor:
@@ -126,6 +131,18 @@ FOUND = {
             after_items_changed,
         )
     },
+    "columns picked": lambda s, x: x.index_select(1, columns(x)) + s.f(x),
+    "columns gathered": lambda s, x: x.gather(1, columns(x).expand(len(x), -1)) + s.f(x),
+    "masked": lambda s, x: x.masked_fill(torch.arange(WIDTH) > 3, 0) + s.f(x),
+    "other axes": lambda s, x: (x.swapdims(0, 1) + s.f(x).T).T,
+    "normalised": lambda s, x: F.normalize(x, dim=-1) + s.f(x),
+    "norm written out": lambda s, x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) + s.f(x),
+    "softplus": lambda s, x: F.softplus(x) + s.f(x),
+    "product of matrices": lambda s, x: x + torch.mm(x, s.w).tanh(),
+    "tensordot": lambda s, x: x + torch.tensordot(x, s.w, 1).tanh(),
+    "bilinear": lambda s, x: x + F.bilinear(x, x, s.w.expand(WIDTH, -1, -1)),
+    "transposed convolution": lambda s, x: x + F.conv_transpose1d(x[:, None], s.kernel, padding=1)[:, 0],
+    "filter over frequencies": lambda s, x: x + torch.fft.ifft(torch.fft.fft(x)[:, None] * s.w).real.mean(1),
     "of pieces": of_pieces,
     "of token and patches": of_token_and_patches,
 }
@@ -158,6 +175,7 @@ LISTED = {
     "reduce": lambda s, x: functools.reduce(operator.add, [x, s.f(x)]),
     "out": lambda s, x: torch.add(x, s.f(x), out=torch.empty_like(x)),
     "starred": lambda s, x: torch.add(*(x, s.f(x))),
+    "local variables counted": lambda s, x: (x + s.f(x)) * len(locals()),
 }
 NEITHER = {
     "product": lambda s, x: x * torch.sigmoid(s.f(x)),
@@ -231,6 +249,57 @@ def test_a_where_between_a_stream_and_a_residual_block_is_no_further_sum() -> No
     found = winze.junctions(Skipping(), example=batch())
     assert [j.place.name for j in found] == ["block"]
     assert not found.unread
+
+
+def test_a_sum_of_four_terms_is_one_junction() -> None:
+    net = network(lambda s, x: x + s.f(x) + torch.mm(x, s.w) + s.f(2 * x))
+    expected = net(batch())
+    found = winze.junctions(net, example=batch())
+    assert ([j.place.name for j in found], found.unread) == (["0", "1", "2"], {})
+    winze.rewire(net, winze.Scaled(1.0, 1.0), example=batch())
+    torch.testing.assert_close(net(batch()), expected)
+    before = net[0](batch())
+    winze.rewire(net, winze.NoShortcut(), where="1", example=batch())
+    torch.testing.assert_close(net[1](before), net[1].f(before) + before @ net[1].w + net[1].f(2 * before))
+
+
+def test_a_strided_convolution_of_any_kernel_is_a_projection() -> None:
+    class Down(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first = nn.Conv2d(3, 4, 3, 2, 1)
+            self.second = nn.Conv2d(4, 4, 3, padding=1)
+            self.shortcut = nn.Conv2d(3, 4, 3, 2, 1)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.second(self.first(x).relu()) + self.shortcut(x)
+
+    found = winze.junctions(nn.Sequential(Down()), example=torch.randn(2, 3, 8, 8))
+    assert [(j.place.name, j.kind) for j in found] == [("0", "projection")]
+
+
+def test_a_function_that_is_known_by_two_names_follows_its_rule_under_both() -> None:
+    class Twice(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.f = nn.Linear(WIDTH, WIDTH)
+
+        def run(self, x: Tensor) -> Tensor:
+            return x + self.f(x)
+
+        forward = run
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Twice()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.inner.run(self.inner(x))
+
+    net = Both()
+    winze.rewire(net, winze.NoShortcut(), example=batch())
+    assert torch.equal(net(batch()), net.inner.f(net.inner.f(batch())))
 
 
 def test_timesformer_adds_concatenations_of_token_and_patches() -> None:

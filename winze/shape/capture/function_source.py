@@ -48,13 +48,13 @@ class Hop:
 class Anchor:
     """A function of a module that holds a sum: where it hangs, and under which name it knows the module.
 
-    `name` is the attribute by which the module reaches the function, be it its own, its class's or inside a wrapper.
+    `names` are the attributes by which the module reaches it, be it its own, its class's or inside a wrapper.
     Where the sum stands in a function that this one calls, `hops` are the calls on the way there, and `codes` the
     functions, from `code` to the one with the sum.
     """
 
     owner: nn.Module
-    name: str
+    names: tuple[str, ...]
     me: str
     code: CodeType
     hops: tuple[Hop, ...] = ()
@@ -91,13 +91,15 @@ def anchor(site: Site, members: set[nn.Module]) -> Anchor:
             owner = frame.names.get(me)
             if not (isinstance(owner, nn.Module) and owner in members):
                 continue
-            name = _attribute(owner, frame.code)
-            if name is None:
+            names = _attributes(owner, frame.code)
+            if not names:
                 continue
-            if name.startswith("__") and name.endswith("__"):
-                raise SourceError(f"the sum is made in {name}, which Python looks up on the class: make it in forward")
+            if names[0].startswith("__") and names[0].endswith("__"):
+                raise SourceError(
+                    f"the sum is made in {names[0]}, which Python looks up on the class: make it in forward"
+                )
             hops, codes = hops_to(site, depth)
-            return Anchor(owner, name, me, frame.code, hops, codes)
+            return Anchor(owner, names, me, frame.code, hops, codes)
     raise SourceError(reason)
 
 
@@ -246,6 +248,9 @@ class _Joins(ast.NodeTransformer):
 
     def edit(self, definition: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """Change a definition; every sum asked for must be there."""
+        names = (n.func for n in ast.walk(definition) if isinstance(n, ast.Call) and not n.args)
+        if any(isinstance(name, ast.Name) and name.id in ("locals", "vars", "dir") for name in names):
+            raise SourceError("its function looks at its own variables")
         made: ast.FunctionDef | ast.Lambda = self.visit(definition)
         missing = [p for p in (*self.spots, *self.inner, *self.calls) if p not in self.done]
         if missing:
@@ -366,18 +371,17 @@ def _holds(code: CodeType, inner: CodeType) -> bool:
     return any(c is inner for c in codes_in(code))
 
 
-def _attribute(owner: nn.Module, code: CodeType) -> str | None:
-    """The name under which a module finds a function with this code, wrapped or not; its own come first."""
-    for name, value in vars(owner).items():
-        if _wraps(value, code):
-            return name
+def _attributes(owner: nn.Module, code: CodeType) -> tuple[str, ...]:
+    """The names under which a module finds a function with this code, wrapped or not; its own come first."""
+    found = {name: value for name, value in vars(owner).items() if _wraps(value, code)}
     seen = set(vars(owner))
     for kind in type(owner).__mro__:
         for name, value in vars(kind).items():
             if name not in seen and isinstance(value, FunctionType) and _wraps(value, code):
-                return name
+                found[name] = value
             seen.add(name)
-    return None
+    first = next(iter(found.values()), None)
+    return tuple(name for name, value in found.items() if value is first)
 
 
 def _wraps(function: Any, code: CodeType, depth: int = 0) -> bool:

@@ -123,9 +123,10 @@ class Live:
 
     def add(self, anchored: Anchor, spot: SumSpot, junctions: SumRuns, seen: Positions) -> None:
         """Take over one more sum; None where it runs without being residual. `seen` are all sums of its function."""
-        self.seen[anchored.name] = seen
-        self.methods[anchored.name] = anchored.me, anchored.code, fingerprint(anchored.code)
-        self.spots.setdefault(anchored.name, []).append(spot)
+        for name in anchored.names:
+            self.seen[name] = seen
+            self.methods[name] = anchored.me, anchored.code, fingerprint(anchored.code)
+            self.spots.setdefault(name, []).append(spot)
         self.junctions.append(junctions)
 
     @property

@@ -52,6 +52,11 @@ def _active() -> Recorder | None:
     return getattr(_state, "recorder", None)
 
 
+def is_recording() -> bool:
+    """Whether what this thread does is written down right now."""
+    return _active() is not None
+
+
 @contextmanager
 def _patched() -> Iterator[None]:
     with _lock:

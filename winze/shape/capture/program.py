@@ -25,10 +25,11 @@ from winze.shape.branch import Branch
 from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.split import Piece, Plan, SplitSum, split
-from winze.shape.capture.sum_search import plain
+from winze.shape.capture.sum_search import plain, without_hooks
 from winze.shape.capture.survey import Record, copied, read_forward, where
 from winze.shape.capture.trace import hooked
 from winze.shape.capture.traced import PLAIN
+from winze.shape.capture.watched import OF_EVERY_MODULE, Functions, Watched, left_behind
 
 Key = tuple[Any, ...]
 
@@ -54,19 +55,38 @@ class Program:
         self.inlined = inlined
         self.plans: dict[Key, Plan | None] = {}
         self.by_shape: set[Key] = set()
+        self.functions: Functions = {}
+        self.watched: Watched | None = None
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Program:
         holder, junctions, inlined = copy.deepcopy((self.holder, self.junctions, self.inlined), memo)
         copied = Program(holder, junctions, self.scales, self.numbers, inlined)
+        copied.functions, copied.watched = self.functions, None  # the holder is not copied to its end yet
         copied.plans, copied.by_shape = dict(self.plans), set(self.by_shape)
         return copied
 
     def __reduce__(self) -> Any:
         return Program, (self.holder, self.junctions, self.scales, self.numbers, self.inlined)
 
+    def watch(self, functions: Functions) -> None:
+        """From now on a plan holds as long as what these functions read stays the same."""
+        if not functions.keys() <= self.functions.keys():
+            self.functions = {**self.functions, **functions}
+            self.watched = None
+            self.plans.clear()
+            self.by_shape.clear()
+
+    def signature(self, args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
+        """What a plan is made for, and the tensors of a call."""
+        key, tensors = signature(self.holder, self.inlined, args, kwargs)
+        if self.watched is None:
+            self.watched = Watched((self.holder, *self.inlined), self.functions)
+        values = self.watched.values()
+        return (*key, values) if values else key, tensors
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
-        key, tensors = signature(self.holder, self.inlined, args, kwargs)
+        key, tensors = self.signature(args, kwargs)
         if key in self.by_shape:
             key = with_shapes(key, tensors)
         plan = self.plans[key] if key in self.plans else self._capture(args, kwargs)
@@ -99,10 +119,12 @@ class Program:
         args, kwargs = copied(args, kwargs)
         with unchanged(holder), plain(holder), torch.no_grad():
             try:
-                record, _ = read_forward(holder, own_forward(holder), args, kwargs, self.inlined)
+                read = partial(read_forward, holder, own_forward(holder), args, kwargs, self.inlined)
+                record, _ = read() if any(map(hooked, self.inlined)) else without_hooks(holder, read)
             except Exception as error:
                 raise CaptureError(f"{where(holder)} cannot be read when called like this: {error}") from error
         check_sums(holder, record, self.junctions)
+        self.watch(record.functions)
         stream = record.sums[0].stream
         scale = self.scales.get(stream.name) or 1
         batch_free = not record.bound or record.bound == self.numbers
@@ -111,7 +133,7 @@ class Program:
 
     def add(self, args: Any, kwargs: Any, plan: Plan | None) -> Plan | None:
         """Keep a plan for calls like this one; None: the live forward runs."""
-        key, tensors = signature(self.holder, self.inlined, args, kwargs)
+        key, tensors = self.signature(args, kwargs)
         if plan is None or plan.bound:
             self.by_shape.add(key)
             key = with_shapes(key, tensors)
@@ -137,6 +159,8 @@ def make_program(
     if training is not None:
         check_sums(holder, training, junctions)
         modes.append((True, training, batch + 1))
+    for _, record, _ in modes:
+        program.watch(record.functions)
     own = (holder, *inlined)
     before = [module.training for module in own]
     try:
@@ -205,18 +229,21 @@ def plan_of(
         if node.meta.get("tensor"):
             node.meta["scale"] = scales[node.name] if node.name in scales else _guess(node, batch)
     for residual, junction in zip(record.sums, junctions, strict=True):
+        stream, total = (node.meta["shape"] for node in (residual.stream, residual.node))
+        if stream[junction.axis : junction.axis + 1] != total[junction.axis : junction.axis + 1]:
+            raise CaptureError(f"{where(holder)} has its samples along another axis where it makes its sum")
         if junction.axis or not junction.scale:
             residual.stream.meta["scale"] = junction.scale
     code = str(record.graph)
     plan = split(record.graph, record.sums, record.constants, bound=bool(record.bound), apart=batch_free)
     kind = type(holder), holder.training, code, signature(holder, inlined, *record.arguments)[0]
     if kind not in verified:
-        verify(holder, plan, record)
+        verify(holder, inlined, plan, record)
         verified.add(kind)
     return plan
 
 
-def verify(holder: nn.Module, plan: Plan, record: Record) -> None:
+def verify(holder: nn.Module, inlined: tuple[nn.Module, ...], plan: Plan, record: Record) -> None:
     """Raise where a plan, with plain sums, is not what the live forward is: results, draws, state and gradients."""
 
     def plainly(*args: Any, **kwargs: Any) -> Any:
@@ -224,9 +251,13 @@ def verify(holder: nn.Module, plan: Plan, record: Record) -> None:
         return plan.run(holder, lambda i, s, b: _plain_sum(holder, plan.cuts[i], s, b), plan.constants, *tensors)
 
     own = own_forward(holder)
+    watched = Watched((holder, *inlined), record.functions)
     for seed in (1, 2):
         try:
-            expected, got = (_outcome(holder, run, record.arguments, seed) for run in (own, plainly))
+            expected, got = (
+                without_hooks(holder, partial(_outcome, holder, run, record.arguments, seed, watched))
+                for run in (own, plainly)
+            )
         except Exception as error:
             raise CaptureError(f"{where(holder)} cannot be cut into shortcut and branch: {error}") from error
         for what, one, two in zip(("result", "gradients", "draws", "state"), expected, got, strict=True):
@@ -239,7 +270,9 @@ def verify(holder: nn.Module, plan: Plan, record: Record) -> None:
             return  # nothing was drawn, so that another seed would show the same
 
 
-def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: int) -> tuple[Any, ...]:
+def _outcome(
+    holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: int, watched: Watched
+) -> tuple[Any, ...]:
     args, kwargs = copied(*arguments)
     leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
     floats = [t.requires_grad_() for t in leaves if t.is_floating_point()]
@@ -247,6 +280,7 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
     inputs = [t.clone() for t in floats]
     moved = {id(a): b for a, b in zip(floats, inputs, strict=True)}
     args, kwargs = pytree.tree_map(lambda leaf: moved.get(id(leaf), leaf), (args, kwargs))
+    before, read = {module: dict(vars(module)) for module in holder.modules()}, watched.values()
     with unchanged(holder), plain(holder), torch.enable_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         _seed(seed)
@@ -261,7 +295,8 @@ def _outcome(holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: i
         left: list[Any] = [t.detach().clone() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         left.append(pytree.tree_structure((args, kwargs)))  # lists and dicts that a block fills
         kinds = pytree.tree_structure(result)
-    return [t.detach() for t in outputs] + [kinds], gradients, drawn, (state, left, _kinds(holder))
+        kept = left_behind(holder.modules(), before), watched.values() == read
+    return [t.detach() for t in outputs] + [kinds], gradients, drawn, (state, left, kept)
 
 
 def _seed(seed: int) -> None:
@@ -280,15 +315,6 @@ def _draws(seed: int) -> list[Any]:
     with rng_unchanged():
         _seed(seed)
         return _rng_state()
-
-
-def _kinds(holder: nn.Module) -> list[Any]:
-    """What hangs on a module besides tensors, as far as it can be compared."""
-    return [(k, len(v) if isinstance(v, list | dict | set) else v) for k, v in vars(holder).items() if _is_told(k, v)]
-
-
-def _is_told(name: str, value: Any) -> bool:
-    return not name.startswith("_") and name != "forward" and isinstance(value, (*PLAIN, list, dict, set))
 
 
 def _alike(one: Any, two: Any) -> bool:
@@ -337,8 +363,7 @@ def _run(junction: ForeignJunction, cut: SplitSum, apart: bool, shortcut_inputs:
     if not part.sides:
         return result
     if not branch.sides:
-        with torch.no_grad():
-            branch()
+        branch()
     return result, *branch.sides
 
 
@@ -367,13 +392,12 @@ def _doubles(tensors: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _told(module: nn.Module) -> tuple[Any, ...]:
-    """Plain attributes of a module, and how many modules its lists have, over which it may loop."""
-    plainly = tuple((k, v) for k, v in vars(module).items() if isinstance(v, PLAIN) and k not in _ALWAYS)
+    """Plain attributes of a module, kinds of others, and how many modules its lists have, over which it may loop."""
+    plainly = tuple(
+        (k, v if isinstance(v, PLAIN) else type(v)) for k, v in vars(module).items() if k not in OF_EVERY_MODULE
+    )
     lists = [(k, len(v._modules)) for k, v in module._modules.items() if isinstance(v, nn.ModuleList | nn.ModuleDict)]
     return (*plainly, *lists)
-
-
-_ALWAYS = frozenset(vars(nn.Module()))
 
 
 def with_shapes(key: Key, tensors: list[Any]) -> Key:

@@ -27,17 +27,27 @@ ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 SIGNED = {"sub", "sub_", "rsub", "addcmul", "addcmul_"}
 SCALINGS = {"mul", "mul_", "imul", "div", "div_", "truediv", "itruediv", "multiply", "divide"}
 CHEAP = SCALINGS | {
+    # what lies elsewhere, or is left out
     *("getitem", "getattr", "reshape", "view", "view_as", "permute", "transpose", "flatten", "unflatten", "contiguous"),
-    *("squeeze", "unsqueeze", "narrow", "select", "movedim", "swapaxes", "max", "amax", "copy_", "setitem"),
-    *("cat", "concat", "concatenate", "repeat", "tile", "opaque"),
-    *("to", "type", "type_as", "float", "double", "cpu", "cuda", "half", "bfloat16"),
-    *("clone", "detach", "expand", "roll", "flip"),
-    *("pad", "constant_pad_nd", "dropout", "dropout_", "relu", "relu_", "gelu", "silu", "hardswish", "relu6", "mish"),
-    *("leaky_relu", "elu", "selu", "hardtanh", "tanh", "sigmoid", "round", "clamp", "clip", "floor", "neg", "clamp_"),
-    *("avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool2d", "adaptive_max_pool2d"),
-    *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm"),
+    *("squeeze", "unsqueeze", "narrow", "select", "movedim", "moveaxis", "swapaxes", "swapdims", "t", "adjoint"),
+    *("copy_", "setitem", "cat", "concat", "concatenate", "repeat", "repeat_interleave", "tile", "opaque"),
+    *("to", "type", "type_as", "float", "double", "cpu", "cuda", "half", "bfloat16", "view_as_real", "view_as_complex"),
+    *("clone", "detach", "expand", "expand_as", "broadcast_to", "roll", "flip", "unfold", "pad", "constant_pad_nd"),
+    *("index_select", "gather", "take_along_dim", "masked_fill", "masked_fill_", "nan_to_num", "triu", "tril"),
+    # number by number
+    *("dropout", "dropout_", "feature_dropout", "alpha_dropout", "dropout1d", "dropout2d", "dropout3d"),
+    *("relu", "relu_", "gelu", "silu", "hardswish", "relu6", "mish", "leaky_relu", "elu", "selu", "celu", "prelu"),
+    *("hardtanh", "tanh", "sigmoid", "hardsigmoid", "logsigmoid", "softplus", "softsign", "glu", "round", "floor"),
+    *("clamp", "clamp_", "clip", "clamp_min", "clamp_max", "neg", "abs", "square", "sqrt", "pow", "exp", "log", "sign"),
+    # norms and pools
+    *("layer_norm", "batch_norm", "group_norm", "instance_norm", "rms_norm", "normalize", "softmax", "max", "amax"),
+    *(f"{kind}_pool{n}d" for kind in ("avg", "max", "adaptive_avg", "adaptive_max") for n in (1, 2, 3)),
 }
-WEIGHINGS = {"linear", "matmul", "einsum", "bmm", "addmm", "conv1d", "conv2d", "conv3d"}
+WEIGHINGS = {
+    *("linear", "bilinear", "matmul", "einsum", "bmm", "mm", "mv", "inner", "tensordot", "cdist", "addmm"),
+    *("addbmm", "baddbmm", "multi_head_attention_forward"),
+    *(f"conv{kind}{n}d" for kind in ("", "_transpose") for n in (1, 2, 3)),
+}
 STRAIGHT = SCALINGS | WEIGHINGS | {"add", "getitem", "reshape", "view", "transpose", "permute", "to", "dropout"}
 LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
 PIECES = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}
@@ -264,20 +274,26 @@ class ForwardGraph:
             inputs = [i for i in inputs if 2 * _size(i) > _size(node)] or inputs  # a class token beside the others
         if _name(node) in ("setitem", "getitem") and node.args[0] in inputs:
             inputs = [i for i in inputs if i is node.args[0]]  # what is written into, or picked from by an index
+        if _name(node) in SCALINGS | SIGNED:  # by a statistic of its own, as a norm written out does
+            inputs = [i for i in inputs if all(i is o or self._is_made_from(i, o) for o in inputs)] or inputs
         if len(inputs) != 1:
             return None
         if _name(inputs[0]) in PIECES:
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
-            return inputs[0] if self._is_short(self.module(node)) else None
-        offset = node.target in ADDS and not any(self._is_weight(i) for i in data_inputs(node) if i not in inputs)
+            return inputs[0] if self._is_short(self.module(node)) or self._fits(node, inputs[0]) else None
+        offset = (node.target in ADDS or _name(node) in SIGNED) and not any(
+            self._is_weight(i) for i in data_inputs(node) if i not in inputs
+        )
         return inputs[0] if offset or _name(node) in CHEAP or self._is_pointwise(node) else None
+
+    def _is_made_from(self, node: fx.Node, end: fx.Node) -> bool:
+        return node in self.ancestors[end] and not self._learned_between(node, end)
 
     def _is_pointwise(self, node: fx.Node) -> bool:
         """A projection written as an operation: `linear`, `einsum` or a 1x1 convolution with a weight."""
-        shapes: list[tuple[int, ...]] = [
-            i.meta["shape"] or () for i in data_inputs(node) if not self._comes_from_input(i)
-        ]
+        given = [i for i in data_inputs(node) if not self._comes_from_input(i)]
+        shapes: list[tuple[int, ...]] = [i.meta["shape"] or () for i in given]
         narrow = all(math.prod(shape[2:]) == 1 or shape[1] == 1 for shape in shapes) or "conv" not in _name(node)
         return narrow and self._is_learned(node)
 
@@ -297,6 +313,13 @@ class ForwardGraph:
         narrow = all(w.shape[2:].numel() == 1 or w.shape[1] == 1 for w in weights)
         mixes = any(isinstance(m, nn.MultiheadAttention | nn.RNNBase | nn.Embedding) for m in module.modules())
         return len(weights) <= 2 and narrow and not mixes and not _resamples(module)
+
+    def _fits(self, node: fx.Node, stream: fx.Node) -> bool:
+        """Whether one convolution, of whatever kernel, gives the stream another shape, so that it can be added."""
+        module = self.module(node)
+        convolutions = [m for m in module.modules() if isinstance(m, _ConvNd)]
+        made, given = (tuple(one.meta["shape"] or ()) for one in (node, stream))
+        return made[1:] != given[1:] and len(convolutions) == len(_weights(module)) == 1 and not _resamples(module)
 
     def _reaches_at_its_size(self, stream: fx.Node, end: fx.Node) -> bool:
         """Whether a way leads from the stream to `end` on which nothing is resampled: else the sum is a fusion."""
@@ -326,9 +349,12 @@ class ForwardGraph:
         if node.op == "call_module":
             module = self.module(node)
             return not isinstance(module, nn.Embedding) and any(True for _ in module.parameters())
-        if _name(node) not in WEIGHINGS:
+        scales = _name(node) in ("mul", "multiply")
+        if _name(node) not in WEIGHINGS and not scales:
             return False
         given = [i for i in data_inputs(node) if not self._comes_from_input(i)]
+        if scales:  # by a whole table, as a filter over frequencies does
+            return any(self._is_weight(i) and _is_wide(i.meta["shape"]) for i in given)
         return any(self._is_weight(i) or self._is_one_of_a_stack(i) for i in given)
 
     def _is_one_of_a_stack(self, node: fx.Node) -> bool:
@@ -457,10 +483,13 @@ def _weights(module: nn.Module) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for part in module.modules():
         for parameter in part.parameters(recurse=False):
-            wide = sum(size > 1 for size in parameter.shape) > 1
-            if wide or (isinstance(part, _ConvNd) and parameter.ndim > 1):
+            if _is_wide(parameter.shape) or (isinstance(part, _ConvNd) and parameter.ndim > 1):
                 found.append(parameter)
     return found
+
+
+def _is_wide(shape: tuple[int, ...] | None) -> bool:
+    return sum(size > 1 for size in shape or ()) > 1
 
 
 def _resamples(module: nn.Module) -> bool:

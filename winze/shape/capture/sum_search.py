@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 import torch
 from torch import fx, nn
+from torch.nn.modules import module as everything
 
 from winze.modes import unchanged
 from winze.shape.capture.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
@@ -178,18 +180,23 @@ def is_own(hook: Any) -> bool:
 @contextmanager
 def _without_hooks(net: nn.Module) -> Iterator[None]:
     """Hooks of users do not fire, others do."""
-    saved = []
-    for module in net.modules():
-        for hooks in (module._forward_hooks, module._forward_pre_hooks):
-            saved.append((hooks, dict(hooks)))
-            for number in [number for number, hook in hooks.items() if not is_own(hook)]:
-                del hooks[number]
+    own = [(m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks) for m in net.modules()]
+    everywhere = everything._global_forward_hooks, everything._global_forward_pre_hooks
+    saved = [(hooks, dict(hooks)) for hooks in itertools.chain(*own, everywhere)]
+    on_weights = [(p, p._backward_hooks) for p in net.parameters() if p._backward_hooks]
+    for hooks, before in saved:
+        for number in [number for number, hook in before.items() if not is_own(hook)]:
+            del hooks[number]
+    for parameter, _ in on_weights:
+        parameter._backward_hooks = None
     try:
         yield
     finally:
         for hooks, before in saved:
             hooks.clear()
             hooks.update(before)
+        for parameter, of_weight in on_weights:
+            parameter._backward_hooks = of_weight
 
 
 @contextmanager
@@ -278,21 +285,24 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
         if _added_at(node, found.position) != len(terms):
             raise SourceError("its terms cannot be distinguished")
         return (), tuple((False, i) for i in range(len(terms)))
-    outer = operands(node)
     if node.target in ("addcmul", "addcmul_"):
         return (), ((False, 0), (False, 1))
     if node.target == "rsub":
         raise SourceError("it is written as a reversed difference")
-    inner: list[fx.Node] = [o for o in outer if o not in terms]
-    order = []
-    for term in terms:
-        if term in outer:
-            order.append((False, outer.index(term)))
-            continue
-        holding = next((i for i, one in enumerate(inner) if term in operands(one)), None)
-        if holding is None or inner[holding].target != "add":
-            raise SourceError("it has more terms than can be distinguished")
-        order.append((True, 2 * holding + operands(inner[holding]).index(term)))
+    inner: list[fx.Node] = []
+    at: dict[fx.Node, tuple[bool, int]] = {}
+
+    def open_up(one: fx.Node, first: int) -> None:
+        for i, operand in enumerate(operands(one)):
+            if operand in terms:
+                at[operand] = one is not node, first + i
+            elif operand.target == "add":
+                inner.append(operand)
+                open_up(operand, 2 * len(inner) - 2)
+            else:
+                raise SourceError("it has more terms than can be distinguished")
+
+    open_up(node, 0)
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
@@ -301,7 +311,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
         if site.position in (found.position, *positions):
             raise SourceError("its terms are added up in a loop")
         positions.append(site.position)
-    return tuple(positions), tuple(order)
+    return tuple(positions), tuple(at[term] for term in terms)
 
 
 def _added_at(node: fx.Node, position: Position) -> int:

@@ -18,6 +18,7 @@ from winze.shape.capture.example import Example
 from winze.shape.capture.residual import ForwardGraph, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
 from winze.shape.capture.traced import PLAIN
+from winze.shape.capture.watched import Functions
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
 """Modules to read, each with the modules inside it whose forwards are read as part of its own."""
@@ -33,6 +34,7 @@ class Record:
     bound: dict[str, Any] = field(default_factory=dict)
     arguments: tuple[Any, Any] = ((), {})
     contexts: set[str] = field(default_factory=set)
+    functions: Functions = field(default_factory=dict)
     reason: str = ""
 
     @property
@@ -72,7 +74,8 @@ def read_forward(
     recorder = Recorder(module, inlined=frozenset(inlined))
     result = recorder.record(forward, args, kwargs)
     sums = [_from_a_tensor(found) for found in ForwardGraph(recorder.graph, module).sums]
-    return Record(recorder.graph, sums, recorder.constants, recorder.bound, (args, kwargs), recorder.contexts), result
+    noted = recorder.constants, recorder.bound, (args, kwargs), recorder.contexts, recorder.functions
+    return Record(recorder.graph, sums, *noted), result
 
 
 def _from_a_tensor(found: Sum) -> Sum:

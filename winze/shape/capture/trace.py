@@ -19,8 +19,9 @@ from torch import Tensor, fx, nn
 from torch.fx.proxy import TracerBase
 from torch.utils import _pytree as pytree
 
-from winze.shape.capture.patches import pause, recording
+from winze.shape.capture.patches import is_recording, pause, recording
 from winze.shape.capture.traced import PLAIN, Traced, plain, tensor_leaves, version
+from winze.shape.capture.watched import Functions, noting
 
 
 class UntraceableError(Exception):
@@ -37,6 +38,7 @@ class Recorder(TracerBase):
     constants: list[Any] = field(default_factory=list)
     contexts: set[str] = field(default_factory=set)
     inlined: frozenset[nn.Module] = frozenset()
+    functions: Functions = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.module_stack: Any = None
@@ -56,7 +58,7 @@ class Recorder(TracerBase):
             made: Any = leaf if isinstance(leaf, PLAIN) else self._placeholder(i, leaf)
             wrapped.append(first.setdefault(id(leaf), made) if isinstance(leaf, Tensor) else made)
         new_args, new_kwargs = pytree.tree_unflatten(wrapped, spec)
-        with recording(self):
+        with recording(self), noting(self.functions, is_recording):
             result = forward(*new_args, **new_kwargs)
         self.graph.output(self.create_arg(result))
         return plain(result)

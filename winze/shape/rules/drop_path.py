@@ -18,10 +18,10 @@ from winze.shape.rules.masks import (
     PROFILES,
     draw_keep,
     draw_parted,
+    may_skip,
     on_rows,
     rate_at,
     runs_rows,
-    shapes_are_fixed,
     skip,
 )
 
@@ -62,7 +62,7 @@ class DropPath(Rule):
             return branch.onto(shortcut(), branch())
         factor = 1 / (1 - rate) if self.scale else 1.0
         stream = shortcut()
-        if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
+        if self.mask == "batch" and may_skip(self.compute, branch):
             kept = bool(torch.rand(()) >= rate)
             return branch.onto(stream, weighted(factor, branch())) if kept else skip(stream, branch)
         if self.mask == "batch":

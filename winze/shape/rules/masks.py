@@ -108,6 +108,11 @@ def runs_rows(compute: str, draw: str, branch: Branch, place: Place) -> bool:
     return shapes_are_fixed() or not branch.on_gpu or branch.samples * branch.row_size >= LEAST_ON_GPU
 
 
+def may_skip(compute: str, branch: Branch) -> bool:
+    """Whether a branch with one coin for the whole batch may be left out, or run without a graph."""
+    return compute != "dense" and not branch.has_sides and not shapes_are_fixed()
+
+
 def skip(stream: Tensor, branch: Branch) -> Tensor:
     """The junction without its branch: batch statistics still update, and gradients are zero, not missing."""
     if branch.holds_statistics:

@@ -13,7 +13,7 @@ from winze.shape.branch import Branch, Shortcut
 from winze.shape.rowwise.gradients import with_gradient_where, with_zero_gradients, without_graph
 from winze.shape.rule import Rule, check_choice
 from winze.shape.rules.drop_path import check_drop_settings
-from winze.shape.rules.masks import on_rows, rate_at, runs_rows, shapes_are_fixed, skip
+from winze.shape.rules.masks import may_skip, on_rows, rate_at, runs_rows, skip
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class ResidualDropPath(Rule):
                 "`alternate = winze.Alternation(net)` before training and `alternate.step()` after `optimizer.step()`"
             )
         stream = shortcut()
-        if self.mask == "batch" and self.compute != "dense" and not shapes_are_fixed():
+        if self.mask == "batch" and may_skip(self.compute, branch):
             return self._whole(stream, branch)
         if self.mask == "sample" and runs_rows(self.compute, self.draw, branch, place):
             return self._rows(stream, branch)
