@@ -315,11 +315,9 @@ class ForwardGraph:
         return len(weights) <= 2 and narrow and not mixes and not _resamples(module)
 
     def _fits(self, node: fx.Node, stream: fx.Node) -> bool:
-        """Whether one convolution, of whatever kernel, gives the stream another shape, so that it can be added."""
-        module = self.module(node)
-        convolutions = [m for m in module.modules() if isinstance(m, _ConvNd)]
+        """Whether a bare convolution, of whatever kernel, gives the stream another shape, so that it can be added."""
         made, given = (tuple(one.meta["shape"] or ()) for one in (node, stream))
-        return made[1:] != given[1:] and len(convolutions) == len(_weights(module)) == 1 and not _resamples(module)
+        return made[1:] != given[1:] and isinstance(self.module(node), _ConvNd)
 
     def _reaches_at_its_size(self, stream: fx.Node, end: fx.Node) -> bool:
         """Whether a way leads from the stream to `end` on which nothing is resampled: else the sum is a fusion."""
