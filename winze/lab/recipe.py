@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import pkgutil
 import re
 import sys
@@ -252,13 +251,11 @@ def from_file(path: str) -> Recipe:
 @cache
 def _from_file(file: Path, changed: int) -> Recipe:
     name = f"winze_recipe_{file.stem}_{zlib.crc32(str(file).encode()):08x}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    module = ModuleType(name)
+    module.__file__ = str(file)
     sys.modules[name] = module  # dataclasses look up their module
     try:
-        spec.loader.exec_module(module)
+        exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # an import could take stale bytecode
     except (ValueError, OSError):  # these speak for themselves
         raise
     except Exception as error:

@@ -58,7 +58,7 @@ def npz_source(name: str, path: Path) -> Source:
 
 
 def _check_sizes(path: Path) -> None:
-    """Raise, before any array is read, where an archive would not fit in memory or an array is not as large as told."""
+    """Raise, before reading, where an archive would not fit in memory or an array differs from its stated size."""
     room = available(torch.device("cpu"))
     with zipfile.ZipFile(path) as archive:
         entries = archive.infolist()
