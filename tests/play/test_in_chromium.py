@@ -49,6 +49,22 @@ def test_start_pause_step_reset_and_scrub(open_page: Any):
     assert page.inner_text("#start") == "Start"
 
 
+def test_a_slider_that_never_rests_overruns_neither_the_server_nor_the_url(open_page: Any):
+    page = open_page(QUICK)
+    train_to(page, 20)
+    moved = "([id, last]) => { const e = document.getElementById(id); for (let i = 0; i < 1000; i++) { e.value = i === 999 ? last : 0.01 * (i % 20); e.dispatchEvent(new Event('input')); } }"  # noqa: E501
+    page.evaluate(moved, ["scrub", 0])
+    until(lambda: step_of(page) == 0)
+    count = "() => { const real = history.replaceState; history.replaceState = function (...given) { window.changes = (window.changes ?? 0) + 1; return real.apply(this, given); }; }"  # noqa: E501
+    page.evaluate(count)
+    page.evaluate(moved, ["noise", 0.33])
+    until(lambda: "noise=0.33" in url_of(page))
+    assert page.evaluate("() => window.changes") < 10
+    page.click("#step")
+    until(lambda: step_of(page) == 1)
+    assert page.inner_text("#notice") == ""
+
+
 def test_every_control_changes_the_settings_and_the_link(open_page: Any):
     page = open_page(QUICK)
     sliders = {"points": "64", "noise": "0.1", "batch": "5", "a-depth": "5", "a-width": "3", "a-temperature": "0.5",
