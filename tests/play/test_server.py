@@ -1,8 +1,6 @@
 """Who may talk to the server, what it survives, and that every page has a worker of its own."""
 
-import asyncio
 import json
-import multiprocessing
 import os
 import re
 import signal
@@ -13,9 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from serving import descendants
 from talking import Talk, talk
@@ -25,9 +21,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from winze.play.frames import unpack
 from winze.play.guard import MOST_BYTES, Bucket, Guard
 from winze.play.server import assets
-from winze.play.sessions import UNSENT, FullError, Session, Sessions
-from winze.play.settings import parse
-from winze.play.worker import Worker
+from winze.play.sessions import Sessions
 
 SMALL = {"points": 32, "batch": 16, "arms": [{"depth": 2, "width": 3}]}
 
@@ -267,60 +261,6 @@ def test_a_killed_worker_is_told_to_its_page_alone_and_replaced(address: str):
         assert page.get()[0]["kind"] == "hello"
 
 
-def test_a_worker_that_ended_by_itself_is_counted_out_once_and_not_given_to_its_page_again():
-    async def ended() -> list[object]:
-        sessions, (ours, theirs) = Sessions(users=1), multiprocessing.Pipe()
-        process = SimpleNamespace(kill=lambda: None, join=lambda _: None, is_alive=lambda: True)  # not yet reaped
-        sessions._start = lambda: (process, ours)
-        session = await sessions.start("0" * 32)
-        theirs.close()
-        assert await session.frames.get() is None
-        found = [await sessions.resume("0" * 32)]
-        await sessions.end("0" * 32, session)  # what its connection does at its own end
-        return [*found, sessions.open]
-
-    assert asyncio.run(ended()) == [None, 0]
-
-
-def test_messages_for_a_busy_worker_wait_without_holding_up_the_server_and_not_without_end():
-    async def taken() -> int:
-        ours, theirs = multiprocessing.Pipe()
-        session = Session(SimpleNamespace(kill=theirs.close), ours)
-        found = sum(session.send(bytes(60_000)) for _ in range(2 * UNSENT))
-        session.close()
-        return found
-
-    assert asyncio.run(taken()) == UNSENT
-
-
-def test_a_worker_that_waits_for_its_page_gives_way_to_a_new_page():
-    async def full() -> list[bool]:
-        sessions = Sessions(users=1, grace=30)
-        lost = await sessions.start("c" * 32)
-        assert sessions.keep("c" * 32, lost)
-        new = await sessions.start("d" * 32)
-        found = [lost.is_alive, new.is_alive]
-        with pytest.raises(FullError):
-            await sessions.start("e" * 32)
-        await sessions.end("d" * 32, new)
-        return [*found, sessions.open == 0]
-
-    assert asyncio.run(full()) == [False, True, True]
-
-
-def test_a_worker_whose_page_does_not_come_back_ends():
-    async def alone() -> bool:
-        sessions = Sessions(users=1, grace=0.2)
-        lost = await sessions.start("f" * 32)
-        sessions.keep("f" * 32, lost)
-        async with asyncio.timeout(PATIENCE):
-            while sessions.open:
-                await asyncio.sleep(0.05)
-        return lost.is_alive
-
-    assert asyncio.run(alone()) is False
-
-
 def test_a_worker_at_work_keeps_neither_the_server_nor_another_page_waiting(address: str):
     with talk(address) as busy:
         busy.send("setup", settings={"batch": 1024, "arms": [{"depth": 64, "width": 32}] * 2})
@@ -370,21 +310,6 @@ def test_a_link_with_a_step_trains_up_to_it_and_pauses(address: str):
         assert head["step"] == 9
         page.send("setup", settings=SMALL, until=-1)
         assert "until" in page.get("error")[0]["message"]
-
-
-def test_the_profiles_of_two_networks_are_of_the_same_step():
-    ours, theirs = multiprocessing.Pipe()
-    worker = Worker(theirs)
-    worker.build(parse({"points": 64, "arms": [{}, {}]}))
-    worker.reread()
-    while worker.profiles.is_reading:
-        worker.one_step()
-        worker.read()
-    first, second = worker.profiles.found
-    assert worker.trainer.steps > 5
-    assert first.facts == second.facts
-    assert np.array_equal(first.arrays["cka"], second.arrays["cka"])
-    ours.close(), theirs.close()
 
 
 def test_frames_of_the_largest_networks_stay_small(address: str):

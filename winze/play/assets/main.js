@@ -196,7 +196,7 @@ class NetworkView {
           small("PNG", `Save node maps of ${title} as PNG`, () => savePng(name(), this.canvas.clientWidth, this.height, (p) => this.draw(p))),
           small("SVG", `Save node maps of ${title} as SVG`, () => download(`${name()}.svg`, nodes.svg(this.canvas.clientWidth, this.net, model.points, theme(), `save${index}`), "image/svg+xml")))),
       this.canvas);
-    this.canvas.addEventListener("pointermove", (event) => this.over(event));
+    for (const kind of ["pointermove", "click"]) this.canvas.addEventListener(kind, (event) => this.over(event)); // a tap moves no pointer
     this.canvas.addEventListener("pointerleave", () => { if (document.activeElement !== this.canvas) this.choose(null); });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("blur", () => this.choose(null));
