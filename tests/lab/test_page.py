@@ -145,6 +145,7 @@ def test_a_browser_shows_the_page_on_a_phone_without_scrolling_sideways(tmp_path
     with playwright.sync_playwright() as p:
         context = p.chromium.launch_persistent_context(tmp_path / "profile", executable_path=chromium, args=flags)
         page = context.new_page()
+        page.set_default_timeout(300_000)  # a machine that runs several test processes is slow
         page.on("console", lambda message: troubles.append(message.text))
         page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or troubles.append(asked.url))
         page.set_viewport_size({"width": 375, "height": 800})

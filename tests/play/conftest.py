@@ -11,7 +11,6 @@ from waiting_page import PATIENCE
 
 CHROMIUM = shutil.which("chromium")
 SPY = "window.opened = []; const Real = WebSocket; window.WebSocket = class extends Real { constructor(...given) { super(...given); window.opened.push(this); } };"  # noqa: E501
-DRAWN = "new MutationObserver(() => { if (document.documentElement.dataset.frames) window.drawn ??= performance.now(); }).observe(document, { attributes: true, subtree: true });"  # noqa: E501
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 
@@ -61,7 +60,7 @@ def open_page(chromium: Any, address: str) -> Iterator[Any]:
         own = base.split("?")[0]
         page.on("request", lambda asked: asked.url.startswith((own, "blob:", "data:")) or troubles.append(asked.url))
         if spy:
-            page.add_init_script(SPY + DRAWN)
+            page.add_init_script(SPY)
         page.goto(base + hash)
         page.wait_for_selector("html[data-frames]")
         return page

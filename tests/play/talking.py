@@ -29,26 +29,20 @@ class Talk:
             if not kind or head["kind"] == kind:
                 return head, arrays
 
-    def get_within(self, seconds: float) -> None:
-        """Take one frame, or raise TimeoutError."""
-        head, _ = unpack(self.socket.recv(timeout=seconds))
-        if head["kind"] == "update":
-            self.send("ack")
-
     def drain(self) -> None:
         """Take frames until the connection is closed, which raises."""
         while True:
             self.get()
 
-    def flood(self, count: int) -> None:
-        """Send more messages than a server takes, then wait for it to close."""
-        for _ in range(count):
+    def flood(self) -> None:
+        """Send messages as fast as possible until the server closes, which raises."""
+        while True:
             self.send("ack")
-        self.drain()
 
 
 @contextmanager
 def talk(address: str, page: str = "", **more: Any) -> Iterator[Talk]:
+    """A page that is connected; its first frame is `hello`, `resumed`, or `full` where there is no room."""
     base = address.split("?")[0]
     more.setdefault("origin", base.rstrip("/"))
     live = base.replace("http", "ws") + "live" + (f"?page={page}" if page else "")

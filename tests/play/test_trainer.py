@@ -1,5 +1,6 @@
 """The playground trains as `fit` does, and its readings are those of a scan."""
 
+import multiprocessing
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +17,7 @@ from winze.play.settings import OPTIMIZERS, RULES, Arm, parse
 from winze.play.snapshots import Snapshots
 from winze.play.snippet import snippet
 from winze.play.trainer import Trainer, network_of, training_of
+from winze.play.worker import Worker
 from winze.train import Hardware, Steps, fit
 
 
@@ -165,3 +167,18 @@ def test_snapshots_thin_out_and_give_back_the_weights_of_their_step():
     step = past.nearest(25)
     assert step == 24
     assert torch.equal(past.networks(step, nets)[0].output.weight.detach(), weights[24])
+
+
+def test_the_profiles_of_two_networks_are_of_the_same_step():
+    ours, theirs = multiprocessing.Pipe()
+    worker = Worker(theirs)
+    worker.build(parse({"points": 64, "arms": [{}, {}]}))
+    worker.reread()
+    while worker.profiles.is_reading:
+        worker.one_step()
+        worker.read()
+    first, second = worker.profiles.found
+    assert worker.trainer.steps > 5
+    assert first.facts == second.facts
+    assert np.array_equal(first.arrays["cka"], second.arrays["cka"])
+    ours.close(), theirs.close()

@@ -75,6 +75,7 @@ def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Pa
         page.click("#depth-size")
         assert page.locator("#panels .panel:visible").count() == 1
         shown = page.inner_text(".facts")
+        until(lambda: "panel=depth" in url_of(page))
         other = open_page(url_of(page)[url_of(page).index("#") :], at=address)
         until(lambda: other.inner_text(".facts") == shown)
         assert not other.is_checked("#scan-0")
@@ -82,7 +83,7 @@ def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Pa
         assert other.locator("#panels .panel:visible").count() == 1
         other.click("#depth-size")
         assert other.locator("#panels .panel:visible").count() > 1
-        assert "panel=" not in url_of(other)
+        until(lambda: "panel=" not in url_of(other))
         for one in (page, other):
             one.close()
 
@@ -104,8 +105,7 @@ def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
         assert page.evaluate(image) != before
         box = page.locator("#depth-canvas").bounding_box()
         page.mouse.click(box["x"] + box["width"] - 45, box["y"] + box["height"] / 2)
-        until(lambda: page.input_value("#layer") == "19")
-        assert "layer=19" in url_of(page)
+        until(lambda: page.input_value("#layer") == "19" and "layer=19" in url_of(page))
         page.uncheck("#scan-0")
         until(lambda: page.locator("#networks .panel").count() == 1)
         page.select_option("#measure", index=0)

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 AXE = Path(os.environ.get("WINZE_AXE", Path(__file__).parent / "axe.min.js"))
+QUICK = "#points=64&batch=16&a.depth=3&a.width=4"
+TWO = f"{QUICK}&two=1&b.rule=DecayedIdentity&b.rule.alpha_min=0.3&b.depth=3&b.width=4"
 PATIENCE = 300.0  # seconds: a machine that runs several test processes is slow, and waiting costs nothing else
 
 
@@ -34,7 +36,7 @@ def frames_of(page: Any) -> int:
 def layout_of(page: Any, layers: int, rows: int) -> dict[str, float]:
     """Where the node maps of the first network lie on its canvas."""
     given = [page.locator("#nodes-a").bounding_box()["width"], layers, rows]
-    found: dict[str, float] = page.evaluate("async ([w, l, r]) => (await import('/nodes.js')).layout(w, { layers: Array(l).fill(0), nodes: Array(r).fill(0) })", given)  # fmt: skip  # noqa: E501
+    found: dict[str, float] = page.evaluate("async ([w, l, r]) => (await import('/nodes.js')).layout(w, { layers: Array(l).fill(0), nodes: Array(r).fill(0), weights_out: { shape: [2] } })", given)  # fmt: skip  # noqa: E501
     return found
 
 
@@ -66,3 +68,11 @@ def save_every_figure(page: Any, folder: Path) -> int:
             if kind == "SVG":
                 assert len(list(ET.fromstring(body))) > 5
     return panels
+
+
+def train_to(page: Any, step: int) -> None:
+    """Train with the button until this step, and pause."""
+    page.click("#start")
+    until(lambda: step_of(page) >= step)
+    page.click("#start")
+    until(lambda: page.inner_text("#start") == "Start")

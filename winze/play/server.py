@@ -130,8 +130,8 @@ async def _upstream(websocket: WebSocket, session: Session, again: bool) -> bool
     page was closed or left.
     """
     bucket = Bucket()
-    if again:
-        session.send(json.dumps({"do": "resume"}).encode())
+    while again and not session.send(json.dumps({"do": "resume"}).encode()):
+        await asyncio.sleep(0.1)  # the worker is busy, and messages of the page's older connection wait
     while True:
         told = await websocket.receive()
         if told["type"] == "websocket.disconnect":

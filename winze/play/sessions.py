@@ -34,14 +34,10 @@ class Session:
         self._loop = asyncio.get_running_loop()
         self._unsent = 0
         self._sender = ThreadPoolExecutor(1)  # its own: a worker that is busy must not use up threads that all share
-        self._closed = False
+        self.is_alive = True  # false as soon as the worker is ended or ends by itself
+        self.is_closed = False
         self.taken = asyncio.Event()  # set when another connection takes this worker over
         threading.Thread(target=self._listen, daemon=True).start()
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the worker runs and no one has ended it."""
-        return not self._closed and bool(self.process.is_alive())
 
     def send(self, message: bytes) -> bool:
         """Hand a message to the worker, in order and without waiting; false where too many wait already."""
@@ -59,7 +55,7 @@ class Session:
 
     def close(self) -> None:
         """End the worker."""
-        self._closed = True
+        self.is_alive, self.is_closed = False, True
         self.process.kill()
         self._sender.shutdown(wait=False, cancel_futures=True)
         while not self.frames.empty():  # a listener that waits for room must not wait for ever
@@ -67,12 +63,11 @@ class Session:
 
     def _listen(self) -> None:
         try:
-            while not self._closed:
+            while self.is_alive:
                 self._put(self.connection.recv_bytes())
         except (EOFError, OSError):
-            pass
-        finally:
-            if not self._closed:
+            if self.is_alive:  # it ended by itself
+                self.is_alive = False
                 self._put(None)
 
     def _put(self, frame: bytes | None) -> None:
@@ -80,7 +75,7 @@ class Session:
         try:
             asyncio.run_coroutine_threadsafe(putting, self._loop).result()
         except (RuntimeError, asyncio.CancelledError):  # the server has stopped
-            self._closed = True
+            self.is_alive = False
             putting.close()
 
 
@@ -108,7 +103,7 @@ class Sessions:
         session = self._named.get(name)
         if session is None:
             return None
-        if not session.is_alive:  # killed while it waited for its page
+        if not session.is_alive:  # it ended by itself
             await self.end(name, session)
             return None
         waiting = self._waiting.pop(name, None)
@@ -121,7 +116,8 @@ class Sessions:
     async def start(self, name: str = "") -> Session:
         """A new worker, under the name by which its page may find it again."""
         if self.open >= self.users and self._waiting:
-            await self.end(next(iter(self._waiting)), None)
+            longest = next(iter(self._waiting))
+            await self.end(longest, self._named[longest])
         if self.open >= self.users:
             raise FullError(f"{self.users} pages are connected already; `winze play --users N` takes more")
         self.open += 1
@@ -138,27 +134,24 @@ class Sessions:
         """Let a worker wait for its page; false where the page cannot find it again."""
         if not session.is_alive or self._named.get(name) is not session:
             return False
-        later = asyncio.get_running_loop().call_later(self.grace, self._end_later, name)
-        self._waiting[name] = later
+        self._waiting[name] = asyncio.get_running_loop().call_later(self.grace, self.end, name, session)
         return True
 
-    def _end_later(self, name: str) -> None:
-        ending = asyncio.get_running_loop().create_task(self.end(name, None))
-        self._ending.add(ending)
-        ending.add_done_callback(self._ending.discard)
-
-    async def end(self, name: str, session: Session | None) -> None:
-        """End a worker, given itself or by its name."""
-        session = session or self._named.get(name)
-        if session is None:
-            return
+    def end(self, name: str, session: Session) -> asyncio.Task[None]:
+        """End a worker at once; the task is done when its process is gone."""
         if self._named.get(name) is session:
             del self._named[name]
-            waiting = self._waiting.pop(name, None)
-            if waiting is not None:
-                waiting.cancel()
-        self.open -= 1
+            if name in self._waiting:
+                self._waiting.pop(name).cancel()
+        if not session.is_closed:
+            self.open -= 1
         session.close()
+        ending = asyncio.get_running_loop().create_task(self._gone(session))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
+        return ending
+
+    async def _gone(self, session: Session) -> None:
         await asyncio.to_thread(session.process.join, 5)
         session.connection.close()
 

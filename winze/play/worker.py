@@ -182,6 +182,7 @@ class Worker:
         self.until = 0  # the step that a link asks for, at which training pauses; 0: none
         self.losses: list[list[float]] = []  # since the last update: the step, then one loss per network
         self.profiles = LiveProfiles(len(self.live))
+        self.glances.due = 0.0
         self.fresh = False
         self.speed, self.began = 0.0, (time.monotonic(), 0)
         self.focus = None
@@ -210,8 +211,9 @@ class Worker:
             self.losses = _table(self.losses, 1 + len(found)).tolist()
         self.past.add(self.trainer.steps, self.live)
         if not all(map(math.isfinite, found)):
-            lost = " and ".join("AB"[i] for i, loss in enumerate(found) if not math.isfinite(loss))
-            self.problem = f"network {lost} diverged at step {self.trainer.steps}: try a lower learning rate"
+            lost = " and ".join(f"network {'AB'[i]}" for i, loss in enumerate(found) if not math.isfinite(loss))
+            which = lost if len(found) > 1 else "the network"
+            self.problem = f"{which} diverged at step {self.trainer.steps}: try a lower learning rate"
         elif self.trainer.steps >= LIMIT:
             self.problem = f"training stops after {LIMIT:,} steps"
         if self.problem or (self.running and self.trainer.steps == self.until):

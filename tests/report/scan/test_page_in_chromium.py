@@ -39,6 +39,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     profile = tmp_path_factory.mktemp("profile")
     with playwright.sync_playwright() as p:
         context = p.chromium.launch_persistent_context(profile, executable_path=CHROMIUM, args=FLAGS)
+        context.set_default_timeout(300_000)  # a machine that runs several test processes is slow
         yield context
         context.close()
 
@@ -180,6 +181,5 @@ def test_hovering_a_point_tells_layer_name_and_value(open_page: Any) -> None:
     page = open_page("one")
     page.locator("#profile").scroll_into_view_if_needed()
     page.evaluate("Plotly.Fx.hover('profile', [{curveNumber: 0, pointNumber: 7}])")
-    said = page.text_content("#profile .hoverlayer")
-    assert "layer 8, features.22" in said
-    assert "97.2 %" in said
+    page.locator("#profile .hoverlayer", has_text="layer 8, features.22").wait_for(state="attached")
+    assert "97.2 %" in page.text_content("#profile .hoverlayer")

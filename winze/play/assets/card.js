@@ -34,11 +34,11 @@ export function card(model, focused, anchor) {
     find("card-text").replaceChildren(document.createElement("strong"), document.createElement("dl"));
     find("card-text").firstChild.textContent = title;
   }
-  const facts = { mean, sd: deviation, min: low, max: high, "> 0": positive };
+  const facts = { mean, sd: deviation, min: low, max: high, "above 0": positive };
   find("card-text").lastChild.replaceChildren(...Object.entries(facts).flatMap(([name, value]) => {
     const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
     dt.textContent = name;
-    dd.textContent = name === "> 0" ? `${Math.round(100 * value)} %` : short(value);
+    dd.textContent = name === "above 0" ? `${Math.round(100 * value)} %` : short(value);
     return [dt, dd];
   }));
   weights(focused.weights, t, layer);
@@ -58,7 +58,7 @@ function weights(values, t, layer) {
   const most = values.reduce((top, v) => Math.max(top, Math.abs(v)), 1e-9);
   const step = width / (count + 1.5);
   const middle = 36;
-  p.text(`weights from ${layer ? layerName(layer - 1) : "the input"}, then the bias`, 0, 10, { size: 10.5, fill: t.faint });
+  p.text(`weights from ${layer ? layerName(layer - 1) : "the input"}, then the bias (at most ±${short(most)})`, 0, 10, { size: 10.5, fill: t.faint });
   p.line([[0, middle], [width, middle]], t.line);
   values.forEach((v, i) => {
     const tall = (Math.abs(v) / most) * 20;

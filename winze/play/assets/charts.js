@@ -130,7 +130,7 @@ export function lineChart(p, spec, theme, box = { x: 0, y: 0, w: p.width, h: p.h
   return read;
 }
 
-const entryWidth = (one) => 26 + 6.1 * one.name.length;
+const entryWidth = (one) => (one.dot ? 18 : 26) + 6.1 * one.name.length;
 
 // how many lines a legend takes
 export function layLegend(entries, width) {
@@ -142,14 +142,15 @@ export function layLegend(entries, width) {
   return lines;
 }
 
-// entries with a colour are lines, those with colours are bars, others are words alone
+// entries with a colour are lines, those with colours are bars, those with a dot are dots, others are words alone
 export function drawLegend(p, entries, x0, y, width, theme) {
   let x = 0;
   for (const one of entries) {
     if (x && x + entryWidth(one) > width) { y += 15; x = 0; }
     if (one.colour) p.line([[x0 + x, y - 4], [x0 + x + 16, y - 4]], one.colour, 2, one.dash ?? []);
     one.colours?.forEach((colour, i, all) => p.rect(x0 + x + (i * 16) / all.length, y - 8, 16 / all.length, 8, colour));
-    p.text(one.name, x0 + x + (one.colour || one.colours ? 20 : 0), y, { size: 10.5, fill: theme.faint });
+    if (one.dot) p.circle(x0 + x + 4, y - 4, 4, one.dot);
+    p.text(one.name, x0 + x + (one.colour || one.colours ? 20 : one.dot ? 12 : 0), y, { size: 10.5, fill: theme.faint });
     x += entryWidth(one);
   }
 }

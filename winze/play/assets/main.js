@@ -9,7 +9,7 @@ import { CanvasPainter } from "./painter.js";
 import { trainingPanels } from "./panels.js";
 import { PointsEditor } from "./points.js";
 import { download, onClipboard, prepareDialog, savePng, showText } from "./save.js";
-import { copy, fromHash, stepOf, toHash } from "./state.js";
+import { copy, fromHash, hashNow, setHash, stepOf, toParameters, writeHash } from "./state.js";
 import { Viewer } from "./viewer.js";
 import { Wire } from "./wire.js";
 import { card, hideCard } from "./card.js";
@@ -123,7 +123,7 @@ function take(frame) {
   model.problem = problem;
   if (!running && (find("notice").dataset.kind === "until") && last) notice("");
   clearTimeout(stepTimer);
-  if (!running && step !== stepOf(location.hash)) stepTimer = setTimeout(() => { if (!pending && !model.running) remember(model.step); }, 250);
+  if (!running && step !== stepOf(hashNow())) stepTimer = setTimeout(() => { if (!pending && !model.running) remember(model.step); }, 250);
 }
 
 function curvePoint(step) {
@@ -196,7 +196,7 @@ class NetworkView {
           small("PNG", `Save node maps of ${title} as PNG`, () => savePng(name(), this.canvas.clientWidth, this.height, (p) => this.draw(p))),
           small("SVG", `Save node maps of ${title} as SVG`, () => download(`${name()}.svg`, nodes.svg(this.canvas.clientWidth, this.net, model.points, theme(), `save${index}`), "image/svg+xml")))),
       this.canvas);
-    this.canvas.addEventListener("pointermove", (event) => this.over(event));
+    for (const kind of ["pointermove", "click"]) this.canvas.addEventListener(kind, (event) => this.over(event)); // a tap moves no pointer
     this.canvas.addEventListener("pointerleave", () => { if (document.activeElement !== this.canvas) this.choose(null); });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("blur", () => this.choose(null));
@@ -231,8 +231,8 @@ class NetworkView {
   choose(found) {
     const same = found?.layer === this.chosen?.layer && found?.node === this.chosen?.node;
     this.chosen = found;
-    if (!found) { if (!same) { model.focused = null; hideCard(); wire.send("focus", { net: null }); schedule(); } return; }
-    if (!same) { model.focused = null; wire.send("focus", { net: this.index, ...found }); schedule(); }
+    if (!found) { if (!same) { model.focused = null; hideCard(); wire.sendNewest("focus", { net: null }); schedule(); } return; }
+    if (!same) { model.focused = null; wire.sendNewest("focus", { net: this.index, ...found }); schedule(); }
     else if (model.focused) card(model, model.focused, anchor);
   }
 
@@ -265,7 +265,7 @@ function build(settings) {
   if (!panels.length) {
     panels = trainingPanels(model);
     restoreChoices();
-    panels.forEach((panel) => { panel.onChoice = () => remember(stepOf(location.hash)); });
+    panels.forEach((panel) => { panel.onChoice = () => remember(stepOf(hashNow())); });
     find("panels").replaceChildren(...panels.map((panel) => panel.element));
   }
   fit();
@@ -280,11 +280,10 @@ function fit() {
 
 // the whole state in the URL: the settings, what the panels show, and the step at which training paused
 function remember(step = 0) {
-  const more = new URLSearchParams();
-  for (const panel of panels) if (panel.choice?.selectedIndex) more.set(`panel.${panel.key}`, panel.choice.value);
-  if (step) more.set("step", step);
-  const text = [toHash(model.settings, model.catalogue.defaults).slice(1), more.toString()].filter(Boolean).join("&");
-  history.replaceState(null, "", text ? `#${text}` : location.pathname);
+  const out = toParameters(model.settings, model.catalogue.defaults);
+  for (const panel of panels) if (panel.choice?.selectedIndex) out.set(`panel.${panel.key}`, panel.choice.value);
+  if (step) out.set("step", step);
+  setHash(out);
 }
 
 function restoreChoices() {
@@ -312,6 +311,7 @@ function flush() {
 
 function command(what, more) {
   flush();
+  wire.flush();
   wire.send(what, more);
 }
 
@@ -350,10 +350,11 @@ find("step").onclick = () => { if (!wantsPoints()) command("step"); };
 find("reset").onclick = () => { pendingStart = false; command("reset"); };
 find("scrub").oninput = (event) => {
   const at = Number(event.target.value);
-  wire.send("show", { step: at >= model.kept.length ? null : model.kept[at] });
+  wire.sendNewest("show", { step: at >= model.kept.length ? null : model.kept[at] });
 };
 find("share").onclick = async () => {
   if (!viewer && model.catalogue) remember(model.step);
+  writeHash();
   if (await onClipboard(location.href)) notice(viewer ? "Link copied: it holds the layer, the scans and the panel." : "Link copied: it holds all settings and the step.");
   else showText("Link to these settings", location.href);
 };

@@ -37,6 +37,7 @@ function legend(net, theme) {
     { name: "output of a node from − to +, scaled per map", colours: theme ? [1, 64, 128, 192, 255].map((byte) => css(theme.signed[byte])) : [] },
     { name: "positive weight", colour: theme?.probe },
     { name: "negative weight", colour: theme?.rank },
+    ...Array.from({ length: net.weights_out.shape[0] }, (_, c) => ({ name: `class ${c + 1}`, dot: theme?.classes[c] ?? true })),
     ...(some ? [{ name: `shown: ${net.layers.length} of ${layers} layers, ${net.nodes.length} of ${nodes} nodes` }] : []),
   ];
 }

@@ -120,7 +120,7 @@ export function trainingPanels(model) {
     new Panel({
       key: "loss", title: "Loss and accuracy",
       draw: (p, t) => lossChart(p, t, model, colour),
-      say: () => model.nets.map((net, i) => `${names(model)[i]}loss ${short(lossNow(model, i))}, test accuracy ${percent(net.glance?.test_accuracy ?? NaN)}`).join("; "),
+      say: () => model.nets.map((net, i) => `${names(model)[i]}${model.step ? `loss ${short(lossNow(model, i))}, ` : ""}test accuracy ${percent(net.glance?.test_accuracy ?? NaN)}`).join("; "),
     }),
     new Panel({
       key: "distance", title: "Distance between layers", height: (width) => mapsTall(width, model.nets.length),

@@ -6,7 +6,7 @@ const WORDS = new Set(["data", "activation", "objective", "optimizer"]);
 
 export const copy = (value) => JSON.parse(JSON.stringify(value));
 
-export function toHash(settings, defaults) {
+export function toParameters(settings, defaults) {
   const out = new URLSearchParams();
   for (const name of SHARED) if (settings[name] !== defaults[name]) out.set(name, settings[name]);
   settings.arms.forEach((arm, index) => {
@@ -19,8 +19,7 @@ export function toHash(settings, defaults) {
   });
   if (settings.arms.length > 1) out.set("two", "1");
   if (settings.data === "drawn" && settings.drawn.length) out.set("drawn", packPoints(settings.drawn));
-  const text = out.toString();
-  return text ? `#${text}` : "";
+  return out;
 }
 
 export function fromHash(hash, catalogue) {
@@ -42,6 +41,25 @@ export function fromHash(hash, catalogue) {
   settings.arms = arms;
   if (given.has("drawn")) settings.drawn = unpackPoints(given.get("drawn"));
   return settings;
+}
+
+let [waiting, timer] = [null, 0];
+
+// the hash of the URL, or the one that it is about to get
+export const hashNow = () => waiting ?? location.hash;
+
+// browsers refuse more than some twenty changes of the URL per second: while a slider moves, the newest hash waits
+export function setHash(parameters) {
+  const text = parameters.toString();
+  waiting = text && `#${text}`;
+  clearTimeout(timer);
+  timer = setTimeout(writeHash, 140);
+}
+
+export function writeHash() {
+  clearTimeout(timer);
+  if (waiting !== null) history.replaceState(null, "", waiting || location.pathname);
+  waiting = null;
 }
 
 // the step at which a link shows the training; 0: the start

@@ -4,6 +4,7 @@ import { floorOf, heatMap, lineChart, percent, scatter, short } from "./charts.j
 import { theme } from "./colours.js";
 import { make } from "./dom.js";
 import { Panel, mapsTall } from "./panels.js";
+import { setHash } from "./state.js";
 
 const AT_ONCE = 2; // scans whose maps are shown
 const ROOM = 380; // pixels in which two maps stand side by side
@@ -18,7 +19,7 @@ export class Viewer {
     walk.hidden = false;
     this.scans = stored.scans;
     this.chosen = this.usual();
-    this.layer = 0;
+    this.layer = this.frames = 0;
     this.measure = this.first = this.measures().find((one) => one === "numerical_rank") ?? this.measures()[0];
     this.large = "";
     this.head = networks;
@@ -26,7 +27,6 @@ export class Viewer {
     if (this.panels.length > 1) this.panels.forEach((panel) => panel.enlarge(() => this.enlarge(this.large === panel.key ? "" : panel.key)));
     panels.replaceChildren(...this.panels.map((panel) => panel.element));
     this.restore(location.hash);
-    document.documentElement.dataset.frames = 1;
   }
 
   // what the URL says of the layer, the scans, the measure and the large panel; what makes no sense is left out
@@ -48,8 +48,7 @@ export class Viewer {
     if (this.measure !== this.first) out.set("measure", this.measure);
     if (this.chosen.join() !== this.usual().join()) out.set("scans", this.chosen.map((i) => i + 1).join());
     if (this.large) out.set("panel", this.large);
-    const text = out.toString();
-    history.replaceState(null, "", text ? `#${text}` : location.pathname);
+    setHash(out);
   }
 
   enlarge(key) {
@@ -147,6 +146,7 @@ export class Viewer {
     this.names.replaceChildren(...names.map((one) => make("p", {}, one)));
     this.facts.replaceChildren(...this.rows());
     this.panels.forEach((panel) => panel.paint());
+    document.documentElement.dataset.frames = ++this.frames;
   }
 
   rows() {

@@ -20,6 +20,7 @@ export class Wire {
     this.onFrame = onFrame;
     this.onState = onState;
     this.tries = 0;
+    this.newest = new Map();
     this.page = Array.from(crypto.getRandomValues(new Uint8Array(16)), (one) => one.toString(16).padStart(2, "0")).join("");
     this.open();
   }
@@ -37,6 +38,24 @@ export class Wire {
       const pause = Math.min(8000, 400 * 2 ** this.tries++);
       setTimeout(() => this.open(), event.code === 1013 ? 5000 : pause);
     };
+  }
+
+  // of messages that replace each other only the newest counts: at most one of a kind per 40 ms, below the server's rate
+  sendNewest(what, more) {
+    const isFirst = !this.newest.has(what);
+    this.newest.set(what, more);
+    if (!isFirst) return;
+    this.flush();
+    setTimeout(() => {
+      const last = this.newest.get(what);
+      this.newest.delete(what);
+      if (last) this.sendNewest(what, last);
+    }, 40);
+  }
+
+  // send what waits: another message is about what the page shows
+  flush() {
+    for (const [what, more] of this.newest) if (more) { this.send(what, more); this.newest.set(what, null); }
   }
 
   send(what, more = {}) {
