@@ -4,6 +4,7 @@ another."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -38,7 +39,7 @@ def projections(net: nn.Module) -> set[nn.Module]:
     return {module for one in (*own, *others) for module in one.modules()}
 
 
-def weight_layers(net: nn.Module) -> list[_ConvNd | nn.Linear]:
+def weight_layers(net: nn.Module) -> list[Any]:
     """Every convolution and linear layer but the projections, in the order in which they were made."""
     aside = projections(net)
     return [one for one in net.modules() if isinstance(one, _ConvNd | nn.Linear) and one not in aside]
