@@ -6,8 +6,8 @@ from pathlib import Path
 
 from winze import lab
 from winze.lab import Recipe
-from winze.lab.claims.claim import RunReadings
-from winze.lab.claims.table import ClaimRow, is_stand_in, lines
+from winze.lab.claims.claim import Judged, RunReadings
+from winze.lab.claims.table import is_stand_in, lines
 from winze.lab.runs.results import ByPoint, load, readings_of
 
 ROOT = Path(__file__).parents[1]
@@ -48,7 +48,7 @@ def runs_of(recipe_name: str, results: Path) -> dict[str, RunReadings]:
 
 
 @cache
-def lines_of(recipe_name: str, results: Path) -> list[ClaimRow]:
+def lines_of(recipe_name: str, results: Path) -> list[Judged]:
     """Every statement of a recipe at every scale that is shown."""
     return lines(lab.recipe(recipe_name), runs_of(recipe_name, results))
 

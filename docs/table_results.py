@@ -11,8 +11,8 @@ from kept_runs import PAPERS, ROOT, in_words, kept_of, largest, lines_of, recipe
 from table_text import table
 
 from winze.lab import Recipe
-from winze.lab.claims.claim import Claim, Quantity, Question, RunReadings, resolved
-from winze.lab.claims.table import ClaimRow, counted, failures
+from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, resolved
+from winze.lab.claims.table import counted, failures
 from winze.lab.claims.table import largest as at_largest
 from winze.lab.claims.verdict import LEAST, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.runs.results import stale
@@ -61,11 +61,11 @@ def headlines(results: Path) -> str:
     return table(head, [row for several in rows.values() for row in several], below)
 
 
-def _headline(recipe: Recipe, line: ClaimRow, page: str) -> list[str]:
+def _headline(recipe: Recipe, line: Judged, page: str) -> list[str]:
     """A claim in short, its verdict, the effects of its cells, the paper's numbers, and what they rest on."""
     ran = [
         (in_words(recipe, name), cell, verdict)
-        for name, (cell, verdict) in zip(line.judged.names, line.judged.cells, strict=True)
+        for name, (cell, verdict) in zip(line.names, line.cells, strict=True)
         if verdict.word != NOT_RUN
     ]
     published = [line.statement.published(cell) for _, cell, _ in ran]
@@ -85,7 +85,7 @@ def _short(text: str) -> str:
     return re.sub(r" \([^)]*\)", "", text).split(": ")[0]
 
 
-def _unit(recipe: Recipe, line: ClaimRow, published: Sequence[str | float]) -> str:
+def _unit(recipe: Recipe, line: Judged, published: Sequence[str | float]) -> str:
     """The unit of a claim about accuracies: points for a difference, % for a level; none for other quantities."""
     check = line.statement.check
     quantities = [one.quantity for one in getattr(check, "checks", {"": check}).values() if one.quantity is not None]
@@ -140,12 +140,12 @@ def _brief(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 or value == round(value) else f"{value:.2g}"
 
 
-def _trained(recipe: Recipe, line: ClaimRow) -> str:
+def _trained(recipe: Recipe, line: Judged) -> str:
     """The networks and the data that a line rests on."""
     if not line.scale:
         return "-"
     grid = recipe.grid(line.scale)
-    ran = [cell for cell, verdict in line.judged.cells if verdict.word != NOT_RUN]
+    ran = [cell for cell, verdict in line.cells if verdict.word != NOT_RUN]
     points = [point for cell in ran for point in line.statement.check.points(cell, grid)]
     configs = [recipe.config(line.scale, point) for point in dict.fromkeys(points)]
     nets = dict.fromkeys(
@@ -237,16 +237,16 @@ def _section(recipe: Recipe, results: Path) -> Iterator[str]:
         yield f"{len(old)} runs of former settings are kept in results/ and not counted.\n"
 
 
-def _rows(recipe: Recipe, line: ClaimRow) -> Iterator[list[str]]:
-    said, names = line.statement, [in_words(recipe, name) for name in line.judged.names]
+def _rows(recipe: Recipe, line: Judged) -> Iterator[list[str]]:
+    said, names = line.statement, [in_words(recipe, name) for name in line.names]
     source = getattr(said, "source", "")
     marks = [f"({source})" if source else "", f"*Post hoc: {said.post_hoc}.*" if said.post_hoc else ""]
     marks += [f"Departure: {said.departure}." if said.departure else ""]
     text = " ".join(filter(None, (said.text, *marks)))
     where = f"{line.word}, {line.scale}" if line.scale else line.word
-    cells = list(zip(names, line.judged.cells, strict=True))
+    cells = list(zip(names, line.cells, strict=True))
     if names == [""]:
-        cell, verdict = line.judged.cells[0]
+        cell, verdict = line.cells[0]
         yield [text, f"**{where}**", str(said.published(cell)), in_words(recipe, _terse(verdict.sentence))]
         return
     ran = [(name, pair) for name, pair in cells if pair[1].word != NOT_RUN]

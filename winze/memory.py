@@ -1,13 +1,14 @@
-"""Out-of-memory errors: recognised in every form, and raised with the place and what to lower."""
+"""Memory: what there is, what a backward pass needs, and errors where it runs out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 LOWER = "lower batch=, max_features= or memory= (--batch, --max-features, --memory), or pool more"
 SAID = ("out of memory", "allocate memory", "not enough memory", "alloc_failed", "bad_alloc", "memory may have run out")
@@ -45,6 +46,24 @@ def _detail(text: str) -> str:
     asked = re.search(r"allocate ([\d.]+ \w+)", text)
     first = f"asked for {asked[1]}" if asked else "".join(text.splitlines()[:1])
     return f" ({first})" if first else ""
+
+
+def saved_bytes(work: Callable[[], object], known: Iterable[Tensor] = ()) -> int:
+    """The bytes that a call saves for its backward pass, each piece of memory once and without that of `known`."""
+    own = {one.untyped_storage().data_ptr() for one in known}
+    found: dict[int, int] = {}
+
+    def note(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            found[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+        kept = work()  # it keeps the graph alive while it is counted, so that no address is used twice
+        total = sum(found.values())
+    del kept
+    return total
 
 
 def available(device: torch.device) -> int | None:

@@ -81,7 +81,7 @@ class ListVerb:
             source = getattr(line.statement, "source", "") or "question"
             at = f" at scale {line.scale}" if line.scale else ""
             yield f"  {line.word}{at}: {line.statement.text} [{source}]"
-            yield from (f"    {one}" for one in line.judged.told)
+            yield from (f"    {one}" for one in line.told)
         for scale, runs in kept.items():
             yield from (f"  failed    {scale}: {why}" for why in failures(recipe, runs))
 

@@ -92,7 +92,7 @@ class RunVerb:
 
     def _tell(self, recipe: Recipe, refuse: Callable[[str], None]) -> None:
         """Judge the claims and write the report; `refuse` collects damaged runs, which do not count."""
-        from winze.lab.claims.table import ClaimRow, counted, failures, is_stand_in
+        from winze.lab.claims.table import counted, failures, is_stand_in
         from winze.lab.page import write_report
         from winze.lab.runs.results import finished
 
@@ -106,7 +106,7 @@ class RunVerb:
             lines += [f"  {cell}" for cell in one.told]
         lines += [f"failed to learn, not counted: {why}" for why in failures(recipe, runs)]
         if not is_stand_in(recipe, self.scale):
-            lines.append(counted([ClaimRow(self.scale, one) for one in judged]))
+            lines.append(counted(judged))
         sys.stdout.write("".join(f"{line}\n" for line in [*filter(None, lines), page]))
 
     def _command(self) -> str:

@@ -1,8 +1,8 @@
 """Continual learning: a network trained on one task after another, with one head per task.
 
-tasks(study, bench, sizes=(5, 5)) -> .matrix[t, k], .forgetting
+tasks(study, bench, sizes=(5, 5)).store(bench.readings)
 
-The loop and the depth profiles are those of `winze.continual`.
+The loop is that of `winze.continual`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from winze.data import Task, split_classes
@@ -20,13 +19,12 @@ from winze.lab.bench import Bench
 from winze.lab.claims.claim import Quantity
 from winze.lab.layers import WITHOUT, NamedTensors, countings, crossed, layer_of_each, weights_of
 from winze.lab.study import Prepared, Study, learn, prepare
-from winze.measure import task_accuracy as lost
+from winze.measure.task_accuracy import forgetting
 from winze.networks import give_heads
 from winze.observe.places.find_places import find_spots
-from winze.observe.sequence import DepthProfiles
-from winze.readings import Array, Readings, ReadingsError
+from winze.readings import Readings, ReadingsError
 from winze.train import History, Training, evaluate
-from winze.train.in_turn import HeadedBatches, in_turn
+from winze.train.in_turn import HeadedBatches, Turns, in_turn
 
 LEARNED, KEPT, FORGETTING, MATRIX = "learnt", "kept", "forgetting", "accuracy_matrix"
 
@@ -42,19 +40,14 @@ class Continual(Study):
 class TaskSequence:
     """A network that is trained on one task after another; tasks are counted from 1.
 
-    `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `histories`: the metrics of each
-    phase. `matrix` is R[t, k], `start` the accuracies before the first task. `profiles`: the depth profiles after each
-    task, if requested.
+    `tests`: their test sets, by name ("task 1"). `after`: the weights after each. `turns`: accuracies and metrics.
     """
 
     prepared: Prepared
     tasks: list[Task]
     tests: dict[str, HeadedBatches]
     after: list[NamedTensors] = field(default_factory=list)
-    histories: list[History] = field(default_factory=list)
-    matrix: Array = field(default_factory=lambda: np.zeros((0, 0)))
-    start: Array = field(default_factory=lambda: np.zeros(0))
-    profiles: DepthProfiles | None = None
+    turns: Turns = field(init=False)
 
     @cached_property
     def layers(self) -> dict[str, int]:
@@ -87,22 +80,13 @@ class TaskSequence:
         for k, (name, test) in enumerate(self.tests.items(), start=1):
             readings.add(measure, self.accuracy(weights, k), data=name, split="test", n=test.samples, **where)
 
-    @property
-    def forgetting(self) -> Array:
-        """The accuracy that each task loses between its own end and the end of the sequence: R[k, k] - R[T, k]."""
-        return lost.forgetting(self.matrix)
-
     def store(self, readings: Readings) -> None:
         """Add the matrix, and per task the accuracy right after it, at the end, and the difference."""
-        readings.arrays[MATRIX] = self.matrix
-        columns = {LEARNED: self.matrix.diagonal(), KEPT: self.matrix[-1], FORGETTING: self.forgetting}
+        readings.arrays[MATRIX] = matrix = self.turns.matrix
+        columns = {LEARNED: matrix.diagonal(), KEPT: matrix[-1], FORGETTING: forgetting(matrix)}
         for k, (name, test) in enumerate(self.tests.items()):
             for measure, values in columns.items():
                 readings.add(measure, float(values[k]), data=name, split="test", n=test.samples)
-        if self.profiles is not None:
-            readings.rows += self.profiles.readings.rows
-            readings.arrays |= self.profiles.readings.arrays
-            readings.declare(places=self.profiles.readings.conventions["places"])
 
 
 def tasks(
@@ -111,15 +95,13 @@ def tasks(
     sizes: Sequence[int] = (5, 5),
     later: Training | None = None,
     shared: bool = True,
-    profile: Sequence[str] = (),
     first: Callable[[TaskSequence], History] | None = None,
 ) -> TaskSequence:
     """Train a network on tasks of `sizes` classes, one after another; tasks after the first with `later`.
 
     Every task's test set is evaluated through its own head in every phase. Batch norms whose parameters are frozen keep
-    their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `profile`
-    are measures of depth profiles after each task, at the places of the study's reading, with CKA to the first task.
-    `first` trains the first task, in place of the study's training.
+    their statistics too. `shared`: runs with the same network, data, training and seed share the first task. `first`
+    trains the first task, in place of the study's training.
     """
     prepared = prepare(study, bench)
     parts = split_classes(prepared.dataset, sizes)
@@ -128,15 +110,6 @@ def tasks(
     ready: Any = {"size": 1000, "preprocess": prepared.preprocess, "device": bench.device, "heads": heads}
     tests = {f"task {task.number + 1}": HeadedBatches(*task.test, **ready, task=task.number) for task in parts}
     sequence = TaskSequence(prepared, parts, tests)
-    if profile and bench.writes:
-        read: Any = {
-            name: (HeadedBatches(*parts[test.task].train, **ready, task=test.task), test)
-            for name, test in tests.items()
-        }
-        reading = study.reading
-        places = "layers" if reading.places == "layers" else None
-        how: Any = {"probe": reading.probe, "pool": reading.pool, "progress": bench.progress}
-        sequence.profiles = DepthProfiles(read, places, tuple(profile), max_features=reading.max_features, **how)
 
     def learned(number: int, training: Training) -> History:
         if first is not None and not number:
@@ -147,12 +120,9 @@ def tasks(
 
     def after(number: int) -> None:
         sequence.after.append(weights_of(prepared.net))
-        if sequence.profiles is not None:
-            sequence.profiles.read(prepared.net, number + 1)
 
     trainings = [study.training, *[study.training if later is None else later] * (len(parts) - 1)]
-    turns = in_turn(prepared.net.train(), heads, tests, trainings, learned, after)
-    sequence.matrix, sequence.start, sequence.histories = turns.matrix, turns.start, turns.histories
+    sequence.turns = in_turn(prepared.net.train(), heads, tests, trainings, learned, after)
     notes = [note for task in parts for note in task.notes[-1:]]
     bench.readings.declare(network=study.network.name, data=study.data.name, notes=notes)
     return sequence

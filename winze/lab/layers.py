@@ -4,6 +4,7 @@ another."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd
@@ -38,16 +39,15 @@ def projections(net: nn.Module) -> set[nn.Module]:
     return {module for one in (*own, *others) for module in one.modules()}
 
 
-def weight_layers(net: nn.Module) -> list[nn.Conv2d | nn.Linear]:
+def weight_layers(net: nn.Module) -> list[Any]:
     """Every convolution and linear layer but the projections, in the order in which they were made."""
     aside = projections(net)
-    return [one for one in net.modules() if isinstance(one, nn.Conv2d | nn.Linear) and one not in aside]
+    return [one for one in net.modules() if isinstance(one, _ConvNd | nn.Linear) and one not in aside]
 
 
 def layer_count(net: nn.Module) -> int:
     """All convolutions and linear layers but the projections: 34 of a ResNet-34, 19 of a VGG-19."""
-    aside = projections(net)
-    return sum(isinstance(one, _ConvNd | nn.Linear) and one not in aside for one in net.modules())
+    return len(weight_layers(net))
 
 
 def _end(order: Sequence[tuple[str, nn.Module]], place: str) -> int:

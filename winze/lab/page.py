@@ -11,7 +11,7 @@ from pathlib import Path
 from winze.atomic import write_atomically
 from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, resolved
 from winze.lab.claims.quantities import QUANTITIES
-from winze.lab.claims.table import ClaimRow, counted, failures, is_stand_in
+from winze.lab.claims.table import counted, failures, is_stand_in
 from winze.lab.claims.verdict import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.recipe import Recipe
 from winze.readings import Readings, ReadingsError
@@ -49,9 +49,7 @@ def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.P
         _conventions(runs),
     ]
     subtitle = f"{escape(recipe.shows)}<br>{paper}; {escape(recipe.system)}, scale {escape(scale)}: {escape(many)}"
-    counts = (
-        "on digits, in no tally" if is_stand_in(recipe, scale) else counted([ClaimRow(scale, one) for one in judged])
-    )
+    counts = "on digits, in no tally" if is_stand_in(recipe, scale) else counted(judged)
     return write_static(
         file, ": ".join(filter(None, (recipe.name, counts))), subtitle, [part for part in parts if part is not None]
     )

@@ -154,7 +154,7 @@ class Recipe:
         """Every claim, then every question, that a scale can judge, with its verdict."""
         grid, sound = self.grid(scale), self.sound(runs)
         asked = [one for one in (*self.claims, *self.questions) if one.scales is None or scale in one.scales]
-        judged = (judge(one, grid, sound, self.quantities) for one in asked)
+        judged = (replace(judge(one, grid, sound, self.quantities), scale=scale) for one in asked)
         return [one for one in judged if one.cells]
 
     def sound(self, runs: RunReadings) -> dict[Point, dict[int, Readings]]:

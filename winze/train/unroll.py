@@ -19,6 +19,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from winze.memory import saved_bytes
+
 LearnerState = list[Tensor]
 """the weights of a learner, then their velocities"""
 
@@ -119,21 +121,9 @@ def root(steps: int) -> int:
 
 def step_bytes(unrolled: Unrolled, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor) -> int:
     """The bytes that the graph of one step stores, measured on the first step of a course."""
-    known = {one.untyped_storage().data_ptr() for one in (*state, course.images, course.labels)}
-    found: dict[int, int] = {}
-
-    def note(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in known:
-            found[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
-        # what comes back keeps the graph, and so every storage, alive while it is counted
-        kept = unrolled.steps(state, course.images.detach(), course.labels, course.picks[:1], lr, momentum)
-        total = sum(found.values())
-    del kept
-    return total
+    images, rows = course.images.detach(), course.picks[:1]
+    known = (*state, course.images, course.labels)
+    return saved_bytes(lambda: unrolled.steps(state, images, course.labels, rows, lr, momentum), known)
 
 
 def unrolled_bytes(step: int, state: Sequence[Tensor], steps: int, segment: int) -> int:

@@ -120,22 +120,13 @@ def name_of(update: Update) -> str:
     return type(update.objective if isinstance(update, Descend) else update).__name__
 
 
-def non_saturating(critic: nn.Module, real: Tensor, fake: Tensor) -> Tensor:
-    """The discriminator's loss: softplus(-D(real)) + softplus(D(fake))."""
-    return F.softplus(-critic(real)).mean() + F.softplus(critic(fake)).mean()
-
-
-def fooling(critic: nn.Module, fake: Tensor) -> Tensor:
-    """The generator's loss: softplus(-D(fake))."""
-    return F.softplus(-critic(fake)).mean()
-
-
 class Adversarial:
-    """A generator against a discriminator (Goodfellow et al., 2014): D takes a step, then G.
+    """A generator against a discriminator (Goodfellow et al., 2014): D takes a step, then G, by non-saturating losses.
 
-    `sample(generator, x, y)` draws as many samples as the batch has; `discriminate(D, real, fake)` and
-    `generate(D, fake)` are the two losses, by default the non-saturating ones. `objective` judges the generator on the
-    test sets. Set `capturable` where none of these depends on Python state.
+        loss of D = softplus(-D(real)) + softplus(D(fake)),   loss of G = softplus(-D(fake))
+
+    `sample(generator, x, y)` draws as many samples as the batch has; `objective` judges the generator on the test sets.
+    Set `capturable` where neither depends on Python state.
     """
 
     def __init__(
@@ -144,8 +135,6 @@ class Adversarial:
         discriminator: nn.Module,
         sample: Callable[[nn.Module, Tensor, Tensor | None], Tensor],
         optimizers: tuple[Optimizer, Optimizer] = (Adam(2e-4, betas=(0.5, 0.999)), Adam(2e-4, betas=(0.5, 0.999))),
-        discriminate: Callable[[nn.Module, Tensor, Tensor], Tensor] = non_saturating,
-        generate: Callable[[nn.Module, Tensor], Tensor] = fooling,
         objective: Objective | None = None,
         capturable: bool = False,
     ) -> None:
@@ -157,8 +146,7 @@ class Adversarial:
         }
         self.configs = dict(zip(("generator", "discriminator"), optimizers, strict=True))
         self.optimizers: Mapping[str, torch.optim.Optimizer] = {}
-        self.sample, self.discriminate, self.generate = sample, discriminate, generate
-        self.capturable = capturable and all(config.capturable for config in optimizers)
+        self.sample, self.capturable = sample, capturable and all(config.capturable for config in optimizers)
 
     def setup(self, engine: Engine) -> None:
         if engine.fabric.world_size > 1:
@@ -171,8 +159,8 @@ class Adversarial:
     def __call__(self, x: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         generator, critic = self.placed["generator"], self.placed["discriminator"]
         fake = self.sample(generator, x, y)
-        told = self.discriminate(critic, x, fake.detach())
+        told = F.softplus(-critic(x)).mean() + F.softplus(critic(fake.detach())).mean()
         self.engine.descend(told, self.optimizers["discriminator"])
-        fooled = self.generate(critic, fake)
+        fooled = F.softplus(-critic(fake)).mean()
         self.engine.descend(fooled, self.optimizers["generator"])
         return {"discriminator": told, "generator": fooled}

@@ -124,10 +124,11 @@ class Question(Statement):
 
 @dataclass(frozen=True)
 class Judged:
-    """A statement with the verdict on each of its cells, and the word that follows from them."""
+    """A statement with the verdict on each of its cells at a scale, and the word that follows from them."""
 
     statement: Statement
     cells: tuple[tuple[Point, Verdict], ...]
+    scale: str = ""
 
     @property
     def word(self) -> str:

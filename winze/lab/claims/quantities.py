@@ -146,10 +146,9 @@ class PeakLayer(RunNumber):
 
     measure: str
     data: str | None = None
-    counting: str | None = None
 
     def __call__(self, readings: Readings) -> float:
-        layers = list(layer_numbers(readings, self.counting).values())
+        layers = list(layer_numbers(readings).values())
         return Over(self.measure, lambda curve: layers[int(np.nanargmax(curve))], self.data)(readings)
 
 
@@ -158,7 +157,6 @@ class TunnelLayer(RunNumber):
     """The layer, as the paper counts layers, where this run's tunnel starts, or its `share` of all layers."""
 
     threshold: float = 0.95
-    counting: str | None = None
     share: bool = False
 
     def __str__(self) -> str:
@@ -172,12 +170,12 @@ class TunnelLayer(RunNumber):
         found = mean_tunnel([readings], self.threshold, resamples=0)
         if found.start is None:
             return missing(found.reason)
-        layer = float(layer_numbers(readings, self.counting)[found.start.index])
+        layer = float(layer_numbers(readings)[found.start.index])
         return layer / readings.conventions["layer_count"] if self.share else layer
 
     def spread(self, readings: Readings) -> tuple[float, float]:
         """The interval of the start over test samples; of a share at least half a layer to either side."""
-        found, numbers = mean_tunnel([readings], self.threshold), layer_numbers(readings, self.counting)
+        found, numbers = mean_tunnel([readings], self.threshold), layer_numbers(readings)
         middle = replace(self, share=False)(readings)
         ends = [middle, *(float(numbers[end.index]) for end in (found.low, found.high) if end is not None)]
         if not self.share:

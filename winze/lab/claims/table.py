@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from winze.lab.claims.claim import Claim, Judged, Question, RunReadings, Statement
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings
 from winze.lab.claims.verdict import NOT_RUN, tally
 from winze.lab.recipe import Recipe
 from winze.readings import Point
 
 STAND_IN = "digits"  # data for fast development: no tally counts them
-
-
-@dataclass(frozen=True)
-class ClaimRow:
-    """A statement as judged at a scale; without a scale it was not run."""
-
-    scale: str
-    judged: Judged
-
-    @property
-    def statement(self) -> Statement:
-        return self.judged.statement
-
-    @property
-    def word(self) -> str:
-        return self.judged.word
 
 
 def is_stand_in(recipe: Recipe, scale: str) -> bool:
@@ -36,30 +19,28 @@ def is_stand_in(recipe: Recipe, scale: str) -> bool:
     return str(name).startswith(STAND_IN)
 
 
-def lines(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
+def lines(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[Judged]:
     """Every statement at every scale that ran some of it; a statement that was not run has one row without a scale."""
     by_scale = {scale: recipe.verdicts(scale, runs[scale]) for scale in recipe.scales if runs.get(scale)}
     found = []
     for statement in (*recipe.claims, *recipe.questions):
-        told = [
-            ClaimRow(scale, one) for scale, all_of in by_scale.items() for one in all_of if one.statement is statement
-        ]
-        found += [line for line in told if line.word != NOT_RUN] or [ClaimRow("", Judged(statement, ()))]
+        told = [one for judged in by_scale.values() for one in judged if one.statement is statement]
+        found += [line for line in told if line.word != NOT_RUN] or [Judged(statement, ())]
     return found
 
 
-def nearest(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[ClaimRow]:
+def nearest(recipe: Recipe, runs: Mapping[str, RunReadings]) -> list[Judged]:
     """Every statement once, at the scale nearest to the paper that ran it; smoke tests and digits do not count."""
     real = {scale: one for scale, one in runs.items() if scale != "smoke" and not is_stand_in(recipe, scale)}
     return largest(lines(recipe, real))
 
 
-def largest(lines: list[ClaimRow]) -> list[ClaimRow]:
+def largest(lines: list[Judged]) -> list[Judged]:
     """For each statement the row at the largest scale, in the order of scales."""
     return list({id(line.statement): line for line in lines}.values())
 
 
-def counted(lines: list[ClaimRow]) -> str:
+def counted(lines: list[Judged]) -> str:
     """The number of claims, and separately of questions, with each verdict."""
     parts = []
     for kind, name in ((Claim, "claim"), (Question, "question")):

@@ -24,7 +24,6 @@ class TunnelAt:
     threshold: float
     layer: PerCell
     within: int
-    counting: str | None = None
     axes: tuple[str, ...] = ()
     quantity: None = None
 
@@ -53,7 +52,7 @@ class TunnelAt:
                 return Verdict(INCONCLUSIVE, said, n=len(read))
         found = mean_tunnel(list(read.values()), self.threshold)
         first = next(iter(read.values()))
-        numbers = layer_numbers(first, self.counting)
+        numbers = layer_numbers(first)
         start, low, high = (_layer(end, numbers) for end in (found.start, found.low, found.high))
         word = Region(claimed - self.within, claimed + self.within).word(Interval(start, low, high, len(read)))
         where = f"the probes reach {percent(self.threshold)} of {percent(found.reference)} at layer {number(start)}"
@@ -69,18 +68,17 @@ class TunnelAt:
 
     def _alone(self, readings: Readings) -> float:
         start = mean_tunnel([readings], self.threshold, resamples=0).start
-        return math.nan if start is None else float(layer_numbers(readings, self.counting)[start.index])
+        return math.nan if start is None else float(layer_numbers(readings)[start.index])
 
     def _otherwise(self, readings: Readings, start: Place | None) -> list[tuple[str, int]]:
         """The same place by the other layer numberings of the readings."""
-        known = readings.conventions.layers or {}
-        others = [name for name in known if name != (self.counting or next(iter(known)))]
+        others = list(readings.conventions.layers or {})[1:]
         return [] if start is None else [(name, layer_numbers(readings, name)[start.index]) for name in others]
 
 
-def tunnel_at(threshold: float, layer: PerCell, within: int = 2, counting: str | None = None) -> TunnelAt:
+def tunnel_at(threshold: float, layer: PerCell, within: int = 2) -> TunnelAt:
     """The tunnel starts at the paper's `layer`, one for all cells or one per cell, to within `within`."""
-    return TunnelAt(threshold, layer, within, counting)
+    return TunnelAt(threshold, layer, within)
 
 
 def _layer(place: Place | None, numbers: Mapping[int, int]) -> float:

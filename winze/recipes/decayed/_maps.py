@@ -13,9 +13,9 @@ from winze.measure.segments import spectral_colours
 from winze.observe.passes.embedding import embed_places
 from winze.readings import Array
 from winze.recipes.decayed._mae import Masked, trained
-from winze.report import style
-from winze.report.experiment import Drawing, PointRuns, UnreadError
+from winze.report.experiment import first_seeds, of_scans
 from winze.report.experiment.image_sheets import image_sheets, tiled
+from winze.report.scan.embedding_plot import embedding
 from winze.train.protocols import features_of
 
 POINTS, MAPS, SHOWN = 500, 16, 6  # samples in the plane, images with maps, images with reconstructions
@@ -36,7 +36,8 @@ def work(config: Masked, bench: Bench) -> None:
     apart = float(silhouette_score(tokens.numpy(), kept.numpy()))  # how far classes lie apart, from -1 to 1
     bench.readings.add("silhouette", apart, data=config.data.name, split="test", n=len(tokens))
     arrays = bench.readings.arrays
-    arrays["plane"], arrays["plane_labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
+    last = len(bench.readings.conventions["places"]) - 1
+    arrays[f"embedding/{last}"], arrays["embedding/labels"] = embed_places([0], [tokens], "tsne")[0], kept.numpy()
     arrays["map_images"] = images[:MAPS].numpy()
     arrays["maps"] = _maps(net, prepared.fed(images[:MAPS]))
     arrays["reconstructions"] = _reconstructed(net, prepared, images[:SHOWN], bench.seed)
@@ -69,23 +70,6 @@ def _reconstructed(net: Any, prepared: Prepared, images: Tensor, seed: int) -> A
     return (255 * torch.stack(shown, 1).clamp(0, 1)).round().byte().cpu().numpy()
 
 
-def _draw_plane(runs: PointRuns, theme: str = "light") -> Any:
-    with style.use(theme) as colours:
-        found = {str(point): one[0].arrays for point, one in runs.items() if one and "plane" in one[0].arrays}
-        if not found:
-            raise UnreadError("no class tokens were stored")
-        drawing, axes = style.panels(len(found))
-        for one, (title, arrays) in zip(axes, found.items(), strict=True):
-            for label in np.unique(arrays["plane_labels"]):
-                mine = arrays["plane"][arrays["plane_labels"] == label]
-                colour = colours.scans[label % len(colours.scans)]
-                marker = style.MARKERS[label // len(colours.scans) % len(style.MARKERS)]
-                one.scatter(mine[:, 0], mine[:, 1], s=7, color=colour, marker=marker, lw=0, label=str(label))
-            one.set(title=title, xticks=[], yticks=[])
-        style.legend(drawing, columns=10)
-        return drawing
-
-
 def _beside_maps(arrays: Mapping[str, Array]) -> Array:
     """Images, and below each its patches in colour."""
     images, colours = arrays["map_images"][:8], arrays["maps"][:8].transpose(0, 3, 1, 2)
@@ -97,7 +81,7 @@ def _beside_maps(arrays: Mapping[str, Array]) -> Array:
     )
 
 
-plane = Drawing("Class tokens of ten classes (t-SNE)", _draw_plane)
+plane = of_scans("Class tokens of ten classes (t-SNE)", embedding, first_seeds)
 maps = image_sheets("Images and their patch tokens in colour", "maps", _beside_maps)
 reconstructions = image_sheets(
     "Images, visible patches, reconstructions",

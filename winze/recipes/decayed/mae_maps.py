@@ -18,7 +18,7 @@ from winze.train.objectives.reconstruct import MaskedReconstruct
 
 pixels = replace(use.study, training=replace(use.study.training, objective=MaskedReconstruct(normalised=False)))
 shown = "ten classes are the first ten; maps and reconstructions are of the first test images"
-stored = (*use.MEASURES, "silhouette", "plane*", "map*", "reconstructions")
+stored = (*use.MEASURES, "silhouette", "embedding/*", "map*", "reconstructions")
 
 recipe = Recipe(
     "decayed/mae_maps",

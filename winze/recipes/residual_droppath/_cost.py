@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.lab import Bench, Network
+from winze.memory import saved_bytes
 from winze.networks import build
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Training
@@ -99,25 +100,14 @@ def interleaved(tried: Trainee, plain: Trainee, pairs: int, device: torch.device
     return ratios, base
 
 
-def saved_bytes(trainee: Trainee) -> int:
-    """The bytes that one forward pass saves for its backward pass, each piece of memory once, parameters left out."""
-    own = {one.untyped_storage().data_ptr() for one in trainee.net.parameters()}
-    found: dict[int, int] = {}
-
-    def pack(value: Tensor) -> Tensor:
-        memory = value.untyped_storage()
-        if memory.data_ptr() not in own:
-            found[memory.data_ptr()] = memory.nbytes()
-        return value
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-        loss = trainee.loss()
-        saved = sum(found.values())  # the graph keeps all of it alive, so that no address was used twice
-    del loss
-    return saved
+def saved(trainee: Trainee) -> int:
+    """The bytes that the forward pass of one step saves for its backward pass, parameters left out."""
+    found = saved_bytes(trainee.loss, trainee.net.parameters())
+    trainee.step()
+    return found
 
 
-def peak_bytes(trainee: Trainee) -> int:
+def peak(trainee: Trainee) -> int:
     """The most GPU memory of one step beyond what lies there at rest."""
     trainee.optimizer.zero_grad(set_to_none=True)
     torch.cuda.synchronize()
@@ -126,16 +116,6 @@ def peak_bytes(trainee: Trainee) -> int:
     trainee.step()
     torch.cuda.synchronize()
     return torch.cuda.max_memory_allocated() - rest
-
-
-def per_stage(trainee: Trainee, number: Callable[[Trainee], int], steps: bool) -> list[int]:
-    """A number of one step of each stage, in order; `steps` where taking it is a step by itself."""
-    found = []
-    for _ in range(2):
-        found.append(number(trainee))
-        if not steps:
-            trainee.step()
-    return found
 
 
 def work(study: StepCost, bench: Bench) -> None:
@@ -148,12 +128,9 @@ def work(study: StepCost, bench: Bench) -> None:
     ends: dict[str, Any] = {"low": ordered[out], "high": ordered[-1 - out], "n": len(ratios)}
     bench.readings.add("time_ratio", median(ratios), **ends, note="low and high are quartiles of the pairs")
     bench.readings.add("plain_seconds", median(base), n=len(base))
-    numbers: dict[str, tuple[Callable[[Trainee], int], bool]] = {"saved": (saved_bytes, False)}
-    if device.type == "cuda":
-        numbers["peak"] = (peak_bytes, True)
-    for name, (number, steps) in numbers.items():
-        against = max(per_stage(plain, number, steps))
-        mine = per_stage(tried, number, steps)
+    numbers = {"saved": saved} | ({"peak": peak} if device.type == "cuda" else {})
+    for name, number in numbers.items():
+        against, *mine = max(number(plain), number(plain)), number(tried), number(tried)  # a step of each stage
         bench.readings.add(f"{name}_ratio", max(mine) / against)
         bench.readings.add(f"{name}_plain_megabytes", against / 2**20)
         for stage, one in enumerate(mine if tried.stages is not None else (), 1):
