@@ -46,7 +46,7 @@ def test_what_goes_in_is_told_as_of_published_networks(name):
     assert told.fixed == name.startswith("winze/vit")
 
 
-def test_grey_pictures_go_in_as_colour_ones_of_its_size():
+def test_grey_images_go_in_as_colour_ones_of_its_size():
     ready = make_ready(Wish("winze/resnet20", pretrained=True), load("digits", limit=40), torch.device("cpu"))
     assert ready.preprocess.size == (32, 32)
     assert ready.preprocess.channels == 3
@@ -54,7 +54,7 @@ def test_grey_pictures_go_in_as_colour_ones_of_its_size():
 
 
 @pytest.mark.parametrize("name", all_trained())
-def test_without_its_weights_a_network_takes_other_pictures_as_they_are(name, tmp_path):
+def test_without_its_weights_a_network_takes_other_images_as_they_are(name, tmp_path):
     digits = load("digits", limit=40)
     ready = make_ready(Wish(name), digits, torch.device("cpu"))
     assert (ready.preprocess.size, ready.preprocess.channels) == ((8, 8), 1)

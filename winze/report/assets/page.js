@@ -64,7 +64,7 @@ function listen(id, act) {
 
 document.querySelectorAll("table.sortable").forEach(sortable);
 ["second", "depth", "panels", "which", "ood"].forEach((id) => listen(id, profile));
-listen("pictured", embedding);
+listen("embedded", embedding);
 listen("cost", cuts);
 listen("trained", training);
 listen("only", filtered);

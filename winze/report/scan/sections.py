@@ -9,7 +9,7 @@ from html import escape
 from winze.readings import Readings, facts
 from winze.readings.wording import label, percent
 from winze.report.scan import tables
-from winze.report.scan.controls import chart, pictures, row, select, ticks
+from winze.report.scan.controls import chart, row, select, small_charts, ticks
 from winze.report.scan.cut_plot import COSTS, costs
 from winze.report.scan.embedding_plot import chosen
 
@@ -167,7 +167,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
     stored = sorted({index + 1 for one in found.values() for index in chosen(one, 10**6)})
     controls = ""
     if len(stored) > len(shown):
-        controls = ticks("pictured", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
+        controls = ticks("embedded", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
         controls = row(controls)
     kind = next((str(one.conventions.embedding or "") for one in found.values()), "")
     how = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}.get(kind, kind)
@@ -180,7 +180,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
         tables.embedding_table,
         note,
         controls,
-        pictures,
+        small_charts,
     )
 
 
