@@ -42,8 +42,8 @@ bench: $(STAMP) peers ## run every benchmark; each writes its file in results/
 peers: .venv-peers/.installed ## install the tools that the benchmarks compare with, in .venv-peers
 
 pages: $(STAMP) ## write the tables and figures of README.md and docs/ from results/
-	$(BIN)/python docs/figures.py
-	$(BIN)/python docs/tables.py
+	$(BIN)/python docs/generate/figures.py
+	$(BIN)/python docs/generate/tables.py
 
 docs: pages ## the same, then build the docs site in site/; nothing is fetched
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

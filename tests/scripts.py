@@ -1,4 +1,4 @@
-"""The scripts of docs/, which are no package, as modules."""
+"""The scripts that write docs/, which are no package, as modules."""
 
 import importlib.util
 from pathlib import Path
@@ -8,7 +8,8 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def script(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    (path,) = DOCS.glob(f"*/{name}.py")
+    spec = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

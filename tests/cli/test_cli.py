@@ -295,7 +295,7 @@ def test_a_scan_prints_its_summary_and_the_path_of_the_report(capsys):
 
 
 @pytest.mark.parametrize("net", ["winze/vgg11x0.05", "winze/resnet20x0.25"])
-def test_a_network_for_pictures_takes_its_channels_from_the_data(net, elsewhere):
+def test_a_network_for_images_takes_its_channels_from_the_data(net, elsewhere):
     assert main(["scan", net, "--data", "digits[0-4]", "--out", "out", *SMALL]) == DONE
     assert Readings.load(elsewhere / "out").conventions["spec"]["options"] == {"channels": 1}
 

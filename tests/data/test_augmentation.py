@@ -36,7 +36,7 @@ every = pytest.mark.parametrize("augmentation", ALL, ids=str)
 LAST = 1 - 2**-24  # the largest number that torch.rand gives
 
 
-def pictures(n=6, c=3, h=12, w=10, seed=0):
+def random_images(n=6, c=3, h=12, w=10, seed=0):
     return torch.rand((n, c, h, w), generator=torch.Generator().manual_seed(seed))
 
 
@@ -67,7 +67,7 @@ class Refuse(TorchDispatchMode):
 
 @every
 def test_the_table_decides_everything(augmentation):
-    images = pictures()
+    images = random_images()
     u, told = table(augmentation, images), codes(6)
     first = augmentation(images, u, **told)
     torch.manual_seed(5)
@@ -76,8 +76,8 @@ def test_the_table_decides_everything(augmentation):
 
 
 @every
-def test_pictures_are_changed_one_by_one(augmentation):
-    images = pictures()
+def test_images_are_changed_one_by_one(augmentation):
+    images = random_images()
     u, told = table(augmentation, images), codes(6)
     whole = augmentation(images, u, **told)
     part = augmentation(images[2:4], u[2:4], **{key: value[2:4] for key, value in told.items()})
@@ -85,8 +85,8 @@ def test_pictures_are_changed_one_by_one(augmentation):
 
 
 @every
-def test_the_given_pictures_are_left_alone(augmentation):
-    images = pictures()
+def test_the_given_images_are_left_alone(augmentation):
+    images = random_images()
     before = images.clone()
     augmentation(images, table(augmentation, images), **codes(6))
     assert torch.equal(images, before)
@@ -96,7 +96,7 @@ def test_the_given_pictures_are_left_alone(augmentation):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.uint8])
 @pytest.mark.parametrize("channels", [1, 3])
 def test_grey_and_colour_in_every_precision_keep_their_shape(augmentation, dtype, channels):
-    images = (pictures(c=channels) * (255 if dtype == torch.uint8 else 1)).to(dtype)
+    images = (random_images(c=channels) * (255 if dtype == torch.uint8 else 1)).to(dtype)
     out = augmentation(images, table(augmentation, images), **codes(6))
     assert out.shape == images.shape
     assert out.dtype == dtype or (dtype == torch.uint8 and out.dtype == torch.float32)
@@ -104,7 +104,7 @@ def test_grey_and_colour_in_every_precision_keep_their_shape(augmentation, dtype
 
 @every
 def test_nothing_in_it_is_decided_on_the_host(augmentation):
-    images = pictures()
+    images = random_images()
     u, told = table(augmentation, images), codes(6)
     augmentation(images, u, **told)
     with Refuse():
@@ -113,7 +113,7 @@ def test_nothing_in_it_is_decided_on_the_host(augmentation):
 
 def test_preprocessing_decides_nothing_on_the_host_either():
     for preprocess in (Preprocess((8, 8), (0.5,) * 3, (0.2,) * 3), Preprocess(None, (0.5,), (0.2,), channels=1)):
-        images = pictures().mul(255).byte()
+        images = random_images().mul(255).byte()
         preprocess(images)
         with Refuse():
             preprocess(images)
@@ -129,7 +129,7 @@ def test_what_may_not_be_captured_is_refused_by_that_test():
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @every
 def test_a_captured_graph_gives_what_the_plain_call_gives(augmentation):
-    images = pictures().cuda()
+    images = random_images().cuda()
     u, told = table(augmentation, images), {key: value.cuda() for key, value in codes(6).items()}
     preprocess = Preprocess(None, (0.5,) * 3, (0.2,) * 3)
     plain = preprocess(augmentation(images, u, **told))
@@ -150,15 +150,15 @@ def test_a_captured_graph_gives_what_the_plain_call_gives(augmentation):
 
 @every
 @pytest.mark.parametrize("extreme", [0.0, LAST])
-def test_the_ends_of_the_uniform_numbers_give_finite_pictures(augmentation, extreme):
-    images = pictures()
+def test_the_ends_of_the_uniform_numbers_give_finite_images(augmentation, extreme):
+    images = random_images()
     u = torch.full_like(table(augmentation, images), extreme)
     assert augmentation(images, u, **codes(6)).isfinite().all()
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect"])
 def test_a_shift_is_the_slice_of_the_padded_picture(mode):
-    pad, images = 2, pictures(25)
+    pad, images = 2, random_images(25)
     shifts = torch.cartesian_prod(torch.arange(5), torch.arange(5))
     out = PadCrop(pad, mode)(images, (shifts + 0.5) / 5)
     padded = torch.nn.functional.pad(images, (pad,) * 4, mode=mode)
@@ -167,7 +167,7 @@ def test_a_shift_is_the_slice_of_the_padded_picture(mode):
 
 
 def test_shifts_further_than_the_picture_are_black():
-    assert (PadCrop(20)(pictures(), torch.zeros(6, 2)) == 0).all()
+    assert (PadCrop(20)(random_images(), torch.zeros(6, 2)) == 0).all()
 
 
 def test_every_shift_is_as_likely_as_the_others():
@@ -187,7 +187,7 @@ def test_the_largest_uniform_number_still_is_the_last_shift():
 
 
 def test_a_flip_mirrors_the_columns_of_its_share():
-    images, u = pictures(4000, 1, 2, 3), torch.rand(4000, 1)
+    images, u = random_images(4000, 1, 2, 3), torch.rand(4000, 1)
     out = Flip(0.3)(images, u)
     flipped = (out == images.flip(3)).flatten(1).all(1)
     assert torch.equal(flipped, u[:, 0] < 0.3)
@@ -196,7 +196,7 @@ def test_a_flip_mirrors_the_columns_of_its_share():
 
 @pytest.mark.parametrize("shape", [(32, 32), (24, 40), (9, 64)])
 def test_a_resized_crop_agrees_with_torchvision_for_its_rectangle(shape):
-    images, crop = pictures(40, 3, *shape), RandomResizedCrop()
+    images, crop = random_images(40, 3, *shape), RandomResizedCrop()
     u = table(crop, images)
     out = crop(images, u)
     for row, (top, left, height, width) in enumerate(crop.boxes(u, *shape).int().tolist()):
@@ -230,13 +230,13 @@ def test_where_no_rectangle_fits_the_largest_central_one_is_taken(shape):
 
 
 def test_a_crop_of_everything_changes_nothing():
-    images = pictures()
+    images = random_images()
     out = RandomResizedCrop((1, 1), (10 / 12, 10 / 12))(images, torch.rand(6, 22))
     torch.testing.assert_close(out, images, rtol=0, atol=1e-5)
 
 
 def test_colours_agree_with_torchvision_for_their_factors():
-    images, u = pictures(20), torch.rand(20, 3)
+    images, u = random_images(20), torch.rand(20, 3)
     out = ColourJitter(0.4, 0.3, 2.0)(images, u)
     low, high = torch.tensor([0.6, 0.7, 0.0]), torch.tensor([1.4, 1.3, 3.0])
     for row, (b, k, s) in enumerate((low + (high - low) * u).tolist()):
@@ -246,7 +246,7 @@ def test_colours_agree_with_torchvision_for_their_factors():
 
 
 def test_no_jitter_is_no_change():
-    images = pictures()
+    images = random_images()
     torch.testing.assert_close(ColourJitter(0, 0, 0)(images, torch.rand(6, 3)), images, rtol=0, atol=1e-6)
 
 
@@ -261,7 +261,7 @@ def test_noise_is_gaussian():
 
 
 def test_a_chain_gives_each_augmentation_its_own_columns():
-    images = pictures()
+    images = random_images()
     chain = Augment((PadCrop(2), Flip()))
     u = table(chain, images)
     assert chain.draws((3, 12, 10)) == 3
@@ -269,20 +269,20 @@ def test_a_chain_gives_each_augmentation_its_own_columns():
 
 
 def test_an_empty_chain_changes_nothing():
-    images = pictures()
+    images = random_images()
     assert Augment(()).draws((3, 12, 10)) == 0
     assert torch.equal(Augment(())(images, torch.rand(6, 0)), images)
 
 
 def test_moving_bytes_and_moving_floats_is_the_same():
-    images = pictures().mul(255).byte()
+    images = random_images().mul(255).byte()
     chain, preprocess = Augment((PadCrop(4), Flip())), Preprocess(None, (0.5,) * 3, (0.2,) * 3)
     u = table(chain, images)
     assert torch.equal(preprocess(chain(images, u)), preprocess(chain(images.float() / 255, u)))
 
 
 def test_a_batch_of_another_precision_is_preprocessed_to_float32():
-    out = Preprocess(None, (0.5,) * 3, (0.2,) * 3)(pictures().bfloat16())
+    out = Preprocess(None, (0.5,) * 3, (0.2,) * 3)(random_images().bfloat16())
     assert out.dtype == torch.float32
 
 
@@ -290,14 +290,14 @@ def test_a_batch_of_another_precision_is_preprocessed_to_float32():
     ("make", "says"),
     [
         (lambda: PadCrop(-1), "pad >= 0"),
-        (lambda: PadCrop(2, mode="reflect")(pictures(h=2), torch.rand(6, 2)), "cannot be mirrored"),
+        (lambda: PadCrop(2, mode="reflect")(random_images(h=2), torch.rand(6, 2)), "cannot be mirrored"),
         (lambda: Flip(1.5), r"lies in \[0, 1\]"),
         (lambda: RandomResizedCrop(scale=(0.0, 1.0)), "scale is a range"),
         (lambda: RandomResizedCrop(ratio=(2.0, 1.0)), "ratio is a range"),
         (lambda: ColourJitter(-0.1), "at least 0"),
         (lambda: Noise(-1.0), "at least 0"),
-        (lambda: Flip()(pictures(), torch.rand(6, 2)), r"Flip wants uniform numbers \[6, 1\], got \[6, 2\]"),
-        (lambda: Flip()(pictures(), torch.rand(5, 1)), r"Flip wants uniform numbers \[6, 1\], got \[5, 1\]"),
+        (lambda: Flip()(random_images(), torch.rand(6, 2)), r"Flip wants uniform numbers \[6, 1\], got \[6, 2\]"),
+        (lambda: Flip()(random_images(), torch.rand(5, 1)), r"Flip wants uniform numbers \[6, 1\], got \[5, 1\]"),
         (lambda: Flip()(torch.rand(6, 4), torch.rand(6, 1)), "Flip takes images"),
     ],
 )

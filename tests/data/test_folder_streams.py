@@ -10,7 +10,7 @@ from winze.train import SGD, Epochs, Training, fit
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Red, green and blue images of several sizes, 6 + 3 of each."""
-    root = tmp_path_factory.mktemp("pictures")
+    root = tmp_path_factory.mktemp("images")
     for split, count in (("train", 6), ("val", 3)):
         for label, name in enumerate(("red", "green", "blue")):
             (root / split / name).mkdir(parents=True)
@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     return root
 
 
-def test_train_pictures_come_whole_batches_only_each_epoch_in_its_own_order(folder):
+def test_train_images_come_whole_batches_only_each_epoch_in_its_own_order(folder):
     stream = FolderStream(folder, True, 16, 5, workers=0)
     assert len(stream) == 3
     epochs = []
@@ -35,7 +35,7 @@ def test_train_pictures_come_whole_batches_only_each_epoch_in_its_own_order(fold
     assert not torch.equal(epochs[0][0][0], epochs[1][0][0])
 
 
-def test_test_pictures_come_in_order_to_the_last_one(folder):
+def test_test_images_come_in_order_to_the_last_one(folder):
     stream = FolderStream(folder, False, 16, 4, workers=0)
     labels = torch.cat([y for _, y in stream])
     assert stream.classes == ["blue", "green", "red"]

@@ -31,7 +31,7 @@ def test_bytes_get_the_same_square_as_floats():
     torch.testing.assert_close(bytes_.float() / 255, with_squares(BLANK, LABELS, Squares(3)), rtol=0, atol=0.003)
 
 
-def test_grey_pictures_tell_the_class_by_its_level():
+def test_grey_images_tell_the_class_by_its_level():
     out = with_squares(BLANK[:10, :1], LABELS[:10], Squares(1))
     torch.testing.assert_close(out[:, 0, 0, 0], torch.arange(10) / 9)
 

@@ -180,7 +180,7 @@ def test_importing_the_room_imports_nothing_heavy():
     assert done.stdout.strip() == "[]"
 
 
-def test_small_pictures_can_be_padded_to_a_size_instead_of_stretched():
+def test_small_images_can_be_padded_to_a_size_instead_of_stretched():
     plain, padded, stretched = load("digits"), load("digits", size=12, fit="pad"), load("digits", size=12)
     assert torch.equal(padded.test_images[:, :, 2:10, 2:10], plain.test_images)
     assert padded.test_images.shape == stretched.test_images.shape
@@ -188,7 +188,7 @@ def test_small_pictures_can_be_padded_to_a_size_instead_of_stretched():
     assert not torch.equal(padded.test_images, stretched.test_images)
 
 
-def test_pictures_that_are_too_large_to_be_padded_are_resized():
+def test_images_that_are_too_large_to_be_padded_are_resized():
     assert torch.equal(load("digits", size=6, fit="pad").train_images, load("digits", size=6).train_images)
 
 

@@ -24,7 +24,7 @@ def test_tasks_take_the_classes_in_turn():
 
 
 @pytest.mark.parametrize("classes", [(5, 5), (3, 7), (2, 2, 2, 2, 2), (4,), ("a,c", [8, 1, 3])])
-def test_labels_are_numbered_from_0_within_a_task_and_pictures_go_with_them(classes):
+def test_labels_are_numbered_from_0_within_a_task_and_images_go_with_them(classes):
     for task in split_classes(letters(), classes):
         for images, labels in (task.train, task.test):
             assert torch.equal(torch.tensor(task.numbers)[labels], images[:, 0, 0, 0].long())

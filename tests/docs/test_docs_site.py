@@ -1,6 +1,7 @@
 """The docs site: it is built offline, fetches nothing, and leaves out pages that are not there."""
 
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -51,6 +52,23 @@ def test_the_site_loads_no_script_style_font_or_image_from_elsewhere(site):
         assert "fonts.googleapis" not in body
     for style in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*['\"]?(https?:)?//", style.read_text(encoding="utf-8")), style.name
+
+
+@pytest.mark.slow
+def test_the_search_finds_a_rule_on_a_page_opened_as_a_file(site, tmp_path):
+    playwright, chromium = pytest.importorskip("playwright.sync_api"), shutil.which("chromium")
+    if chromium is None:
+        pytest.skip("chromium is not installed")
+    with playwright.sync_playwright() as p:
+        context = p.chromium.launch_persistent_context(tmp_path, executable_path=chromium, args=["--no-sandbox"])
+        page, said = context.new_page(), []
+        page.on("console", lambda message: said.append(message.text))
+        page.goto((site / "reference" / "measure.html").as_uri())
+        page.locator(".md-search__input").click()
+        page.keyboard.type("DecayedIdentity", delay=20)
+        page.locator(".md-search-result__link", has_text="Fade the shortcut with depth").first.wait_for()
+        context.close()
+    assert said == []
 
 
 @pytest.mark.slow

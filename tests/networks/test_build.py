@@ -125,7 +125,7 @@ def test_our_own_networks_take_samples_of_a_shape_by_their_options(spec):
     assert net(torch.randn(2, *shape)).shape == (2, 5)
 
 
-def test_networks_for_pictures_do_not_take_points():
+def test_networks_for_images_do_not_take_points():
     assert options_for("winze/spiral6x6", (2,)) == {"inputs": 2}
     with pytest.raises(NetworkError, match=r"takes images.*not samples of shape \(2,\)"):
         options_for("winze/vgg19", (2,))

@@ -8,11 +8,15 @@ from scripts import script
 from torch import nn
 
 import winze
+from winze import NoShortcut
 from winze.cli.network import Wish, make_ready
 from winze.data import Batches, Preprocess, load
+from winze.lab import Data, Network, Study
+from winze.lab.runs.job import plain
 from winze.networks import NetworkError, all_trained, build, published, trained
 from winze.networks.own_weights import FOLDER
 from winze.observe.cut.network_file import pack
+from winze.train import Epochs, Training
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +50,7 @@ def test_what_goes_in_is_told_as_of_published_networks(name):
     assert told.fixed == name.startswith("winze/vit")
 
 
-def test_grey_pictures_go_in_as_colour_ones_of_its_size():
+def test_grey_images_go_in_as_colour_ones_of_its_size():
     ready = make_ready(Wish("winze/resnet20", pretrained=True), load("digits", limit=40), torch.device("cpu"))
     assert ready.preprocess.size == (32, 32)
     assert ready.preprocess.channels == 3
@@ -54,7 +58,7 @@ def test_grey_pictures_go_in_as_colour_ones_of_its_size():
 
 
 @pytest.mark.parametrize("name", all_trained())
-def test_without_its_weights_a_network_takes_other_pictures_as_they_are(name, tmp_path):
+def test_without_its_weights_a_network_takes_other_images_as_they_are(name, tmp_path):
     digits = load("digits", limit=40)
     ready = make_ready(Wish(name), digits, torch.device("cpu"))
     assert (ready.preprocess.size, ready.preprocess.channels) == ((8, 8), 1)
@@ -87,14 +91,19 @@ def test_another_number_of_classes_does_not_fit():
         build("winze/resnet20", 7, pretrained=True)
 
 
+def finished(folder, network, seed=0):
+    """The settings of a run as a run's folder holds them."""
+    study = Study(network, Data("digits"), Training(Epochs(3), 128))
+    (folder / "run.json").write_text(json.dumps({"config": plain(study), "seed": seed}))
+
+
 def test_a_run_is_packed_in_half_precision_and_judged_as_it_is_loaded(tmp_path, monkeypatch):
     weights = script("weights")
     monkeypatch.setattr(weights, "FOLDER", tmp_path / "files")
     torch.manual_seed(0)
     net = build("winze/resnet20x0.25", 10, channels=1)
     (tmp_path / "net.safetensors").write_bytes(pack(net, {"name": "winze/resnet20x0.25", "options": {"channels": 1}}))
-    told = '{"network": "winze/resnet20x0.25", "data": "digits", "size": null, "training": {"epochs": 3}}'
-    (tmp_path / "run.json").write_text(f'{{"config": {told}, "seed": 4}}')
+    finished(tmp_path, Network("winze/resnet20x0.25"), seed=4)
     path, known = weights.packed(tmp_path)
     assert path.name == "resnet20x0.25.safetensors"
     assert (known.classes, known.options, known.size, known.made["seed"]) == (10, {"channels": 1}, (1, 8, 8), 4)
@@ -113,12 +122,11 @@ def test_options_of_a_run_are_packed_and_rules_are_refused(tmp_path, monkeypatch
     options = {"channels": 1, "stem": "thesis"}
     net = build("winze/resnet20x0.25", 10, **options)
     (tmp_path / "net.safetensors").write_bytes(pack(net, {"name": "winze/resnet20x0.25", "options": options}))
-    config = {"network": "winze/resnet20x0.25", "data": "digits", "size": None, "training": {"epochs": 3}}
-    (tmp_path / "run.json").write_text(json.dumps({"config": config | {"options": {"stem": "thesis"}}}))
+    finished(tmp_path, Network("winze/resnet20x0.25", {"stem": "thesis"}))
     weights.packed(tmp_path)
     monkeypatch.setattr("winze.networks.own_weights.FOLDER", tmp_path / "files")
     assert build("winze/resnet20x0.25", pretrained=True)(torch.zeros(2, 1, 8, 8)).shape == (2, 10)
-    (tmp_path / "run.json").write_text(json.dumps({"config": config | {"rule": {"type": "NoShortcut"}}}))
+    finished(tmp_path, Network("winze/resnet20x0.25", rule=NoShortcut()))
     with pytest.raises(ValueError, match="only plain networks of our own"):
         weights.packed(tmp_path)
 
@@ -129,8 +137,7 @@ def test_weights_beyond_half_precision_are_refused(tmp_path, monkeypatch):
     net = build("winze/resnet20x0.25", 10, channels=1)
     nn.init.constant_(net.output.bias, 1e6)
     (tmp_path / "net.safetensors").write_bytes(pack(net, {"name": "winze/resnet20x0.25", "options": {"channels": 1}}))
-    told = '{"network": "winze/resnet20x0.25", "data": "digits", "size": null, "training": {"epochs": 3}}'
-    (tmp_path / "run.json").write_text(f'{{"config": {told}}}')
+    finished(tmp_path, Network("winze/resnet20x0.25"))
     with pytest.raises(ValueError, match=r"beyond half precision are output\.bias"):
         weights.packed(tmp_path)
     assert not list(tmp_path.glob("resnet*"))

@@ -38,6 +38,10 @@ def test_what_winze_does_not_know_is_stored_beside_it(tmp_path):
     assert json.loads((tmp_path / "scan.json").read_text())["conventions"] == dict(back)
 
 
+def test_a_renamed_convention_is_read_from_an_older_file():
+    assert dict(Conventions.of({"pictures": "channels last"})) == {"memory_format": "channels last"}
+
+
 @pytest.mark.parametrize("edit", ["said['data'] = 'b'", "said.update(data='b')", "said.data = 'b'", "said |= {}"])
 def test_an_edit_is_refused(edit):
     with pytest.raises((TypeError, AttributeError)):

@@ -94,7 +94,7 @@ def _options(wish: Wish, dataset: winze.data.Dataset) -> dict[str, Any]:
     if wish.pretrained:
         known = trained(wish.spec)
         return {} if known is None else known.options
-    shape = dataset.shape if wish.size is None or not dataset.pictures else (dataset.shape[0], wish.size, wish.size)
+    shape = dataset.shape if wish.size is None or not dataset.holds_images else (dataset.shape[0], wish.size, wish.size)
     return options_for(wish.spec, shape)
 
 
@@ -131,7 +131,7 @@ def _preprocess(
     from winze.data import Preprocess
     from winze.networks import NetworkError
 
-    if not dataset.pictures:
+    if not dataset.holds_images:
         return None
     if normalise == "network" and known is None:
         raise NetworkError(f"{wish.spec} does not say how its input is normalised; use --normalise data")

@@ -56,7 +56,7 @@ class Dataset:
         return tuple(self.train_images.shape[1:])
 
     @property
-    def pictures(self) -> bool:
+    def holds_images(self) -> bool:
         """Whether samples are images (uint8), which want a `Preprocess`; points go into a network as they are."""
         return self.train_images.dtype == torch.uint8
 

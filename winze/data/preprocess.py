@@ -65,7 +65,7 @@ class Preprocess:
         fit: Fit = "resize",
     ) -> Preprocess:
         """Normalise by the set's own train statistics, taken before resizing or padding."""
-        if not dataset.pictures:
+        if not dataset.holds_images:
             raise DataError(f"{dataset.name} holds points, not images: they need no preprocessing")
         mean, std = channel_statistics(dataset.train_images)
         if channels is not None and channels != len(mean):

@@ -87,7 +87,7 @@ def _of_set(whole: Dataset, split: int | Sequence[Any] | None, incremental: str,
     for task in split_classes(whole, split, order):
         own: Dataset | Task = task.for_one_head() if incremental == "class" else task
         parts.append(TaskPart(f"task {task.number + 1}", own.train, own.test, task.numbers))
-    preprocess = Preprocess.of(whole) if whole.pictures else None
+    preprocess = Preprocess.of(whole) if whole.holds_images else None
     return _checked(TaskList(parts, incremental, preprocess, whole.name))
 
 

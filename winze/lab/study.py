@@ -297,7 +297,7 @@ def load_data(
     if data.per_class is not None:
         dataset = thinned(dataset, data.per_class)
     if data.stream is None:
-        preprocess = Preprocess.of(dataset) if dataset.pictures else None
+        preprocess = Preprocess.of(dataset) if dataset.holds_images else None
         if preprocess is not None and data.normalise != "own":
             mean, std = {"half": (0.5, 0.5), "unit": (0.0, 1.0)}[data.normalise]
             channels = len(preprocess.mean)

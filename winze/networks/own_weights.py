@@ -1,7 +1,7 @@
 """Networks that come with winze, trained: small networks trained on CIFAR-10, in half precision.
 
 `build("winze/resnet20", pretrained=True)` loads one. Each is one file whose metadata say how the network is built, what
-it was trained on, its preprocessing, and its test accuracy. `docs/weights.py` makes the files from runs of
+it was trained on, its preprocessing, and its test accuracy. `docs/generate/weights.py` makes the files from runs of
 the recipe `tunnel/small`.
 """
 

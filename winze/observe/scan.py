@@ -148,7 +148,7 @@ def scan(
             seed=seed,
             example=shape,
             embedding=embed,
-            pictures="channels last" if turned else "as given",
+            memory_format="channels last" if turned else "as given",
             dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
             device=str(where),
             versions={"python": platform.python_version(), "torch": str(torch.__version__)},

@@ -68,7 +68,7 @@ CHECKS: dict[str, IsValid] = {
     "cka_notes": _words,
     "every": _count,
     "every_epoch": _count,
-    "pictures": _text,
+    "memory_format": _text,
     "dtype": _text,
     "limit": _count,
     "device": _text,
@@ -118,7 +118,7 @@ class Conventions(Mapping[str, Any]):
     seed: int | None = None
     example: list[int] | None = None
     embedding: str | None = None
-    pictures: str | None = None
+    memory_format: str | None = None
     dtype: str | None = None
     # on what, and with what
     preprocess: Any = None
@@ -146,6 +146,7 @@ class Conventions(Mapping[str, Any]):
         for name, value in said.items():
             if value is None:
                 continue
+            name = RENAMED.get(name, name)
             if name in NAMES:
                 known[name] = value
             else:
@@ -207,5 +208,7 @@ class Conventions(Mapping[str, Any]):
         self.__setitem__(next(iter(said), "name"), None)
 
 
+RENAMED = {"pictures": "memory_format"}
+"""What files of an older winze call a convention."""
 NAMES = tuple(one.name for one in fields(Conventions) if one.name != "more")
 """Every convention that winze writes."""

@@ -66,11 +66,11 @@ def test_splits_without_class_folders_are_no_classes(tmp_path):
         load(str(write_folder(tmp_path / "mine", (".",), ("train", "test"))))
 
 
-def test_pictures_of_one_size_keep_it(tmp_path):
+def test_images_of_one_size_keep_it(tmp_path):
     assert load(str(write_folder(tmp_path / "mine", size=(9, 5)))).shape == (3, 5, 9)
 
 
-def test_pictures_of_several_sizes_become_squares_and_say_so(tmp_path):
+def test_images_of_several_sizes_become_squares_and_say_so(tmp_path):
     root = write_folder(tmp_path / "mine")
     Image.new("L", (40, 20), 200).save(root / "train" / "cat" / "other.jpg")
     data = load(str(root))
@@ -78,7 +78,7 @@ def test_pictures_of_several_sizes_become_squares_and_say_so(tmp_path):
     assert any("centre squares of 224 x 224" in note for note in data.notes)
 
 
-def test_a_size_brings_all_pictures_to_it(tmp_path):
+def test_a_size_brings_all_images_to_it(tmp_path):
     root = write_folder(tmp_path / "mine")
     Image.new("RGB", (40, 20), (9, 8, 7)).save(root / "train" / "cat" / "z.jpg")
     data = load(str(root), size=16)
@@ -87,14 +87,14 @@ def test_a_size_brings_all_pictures_to_it(tmp_path):
 
 
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "CMYK", "1", "LA"])
-def test_pictures_of_any_mode_become_rgb(tmp_path, mode):
+def test_images_of_any_mode_become_rgb(tmp_path, mode):
     root = write_folder(tmp_path / "mine")
     suffix = "jpg" if mode == "CMYK" else "png"
     Image.new("RGB", (6, 6), (255, 255, 255)).convert(mode).save(root / "train" / "cat" / f"z.{suffix}")
     assert (load(str(root)).train_images[4] >= 250).all()
 
 
-def test_only_the_picked_pictures_are_decoded(tmp_path):
+def test_only_the_picked_images_are_decoded(tmp_path):
     root = write_folder(tmp_path / "mine", classes=("ant", "bee", "broken"))
     for path in root.rglob("broken/*.png"):
         path.write_bytes(path.read_bytes()[:45])  # the header is whole, the pixels are gone
@@ -110,7 +110,7 @@ def test_other_files_and_hidden_folders_are_passed_by(tmp_path):
     assert len(load(str(root)).train_labels) == 8
 
 
-def test_a_class_without_test_pictures_is_left_out_and_noted(tmp_path):
+def test_a_class_without_test_images_is_left_out_and_noted(tmp_path):
     root = write_folder(tmp_path / "mine")
     write_folder(root, ("train",), ("emu",))
     data = load(str(root))
@@ -152,7 +152,7 @@ def test_folders_that_hold_no_data_are_refused(tmp_path, make, says):
         load(str(tmp_path / "mine"))
 
 
-def test_more_pictures_than_memory_are_refused_before_any_is_decoded(tmp_path):
+def test_more_images_than_memory_are_refused_before_any_is_decoded(tmp_path):
     root = write_folder(tmp_path / "mine")
     with pytest.raises(DataError, match="GiB memory: set a limit"):
         load(str(root), size=2_000_000)

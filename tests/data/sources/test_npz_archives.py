@@ -42,7 +42,7 @@ def test_an_archive_of_x_and_y_is_halved(tmp_path):
 def test_an_archive_of_points_stays_points(tmp_path):
     data = load(archive(tmp_path / "mine.npz", **four(np.random.default_rng(0).normal(size=(12, 7)))))
     assert data.train_images.dtype == torch.float32
-    assert not data.pictures
+    assert not data.holds_images
 
 
 def test_labels_with_gaps_name_themselves(tmp_path):

@@ -44,7 +44,7 @@ def test_a_rule_changes_what_a_residual_mlp_computes():
 
 
 @pytest.mark.parametrize("kind", [MLP, ResidualMLP])
-def test_pictures_are_flattened(kind):
+def test_images_are_flattened(kind):
     net, x = kind(48, 5, 2, 3), torch.randn(2, 3, 4, 4)
     assert torch.equal(net(x), net(x.flatten(1)))
 

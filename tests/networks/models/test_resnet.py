@@ -38,7 +38,7 @@ def lively(net: nn.Module) -> nn.Module:
     return net.eval()
 
 
-def pictures(n: int = 24, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
+def random_images(n: int = 24, size: int = 8) -> tuple[torch.Tensor, torch.Tensor]:
     generator = torch.Generator().manual_seed(0)
     return torch.randn(n, 3, size, size, generator=generator), torch.arange(n) % 3
 
@@ -96,7 +96,7 @@ def test_a_stem_makes_the_maps_of_its_size(stem, stride, side):
 @pytest.mark.parametrize("stem", ["cifar", "thesis"])
 @pytest.mark.parametrize("channels", [1, 3])
 @pytest.mark.parametrize("size", [8, 28, 32])
-def test_grey_and_colour_pictures_of_many_sizes_are_taken(stem, channels, size):
+def test_grey_and_colour_images_of_many_sizes_are_taken(stem, channels, size):
     with torch.device("meta"):
         net = ResNet(20, 0.5, 7, channels, stem)
         assert net(torch.randn(2, channels, size, size)).shape == (2, 7)
@@ -131,7 +131,7 @@ def test_without_shortcuts_a_network_is_plain_and_its_projections_never_run(dept
     for block in blocks:
         if block.shortcut is not None:
             block.shortcut.register_forward_hook(lambda *_: ran.append(1))
-    x, _ = pictures()
+    x, _ = random_images()
     with torch.no_grad():
         expected = net.stem(x)
         for block in blocks:
@@ -146,7 +146,7 @@ def test_without_shortcuts_a_network_is_plain_and_its_projections_never_run(dept
 def test_decayed_shortcuts_fade_over_the_blocks_projections_too():
     net = winze.rewire(small(), winze.DecayedIdentity(0.3))
     blocks = [m for m in net.modules() if isinstance(m, winze.Junction)]
-    x, _ = pictures()
+    x, _ = random_images()
     with torch.no_grad():
         h = net.stem(x)
         for index, block in enumerate(blocks):
@@ -158,13 +158,13 @@ def test_decayed_shortcuts_fade_over_the_blocks_projections_too():
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_every_rule_fits_and_learns(rule):
     net = winze.rewire(small(20), rule).train()
-    x, y = pictures()
+    x, y = random_images()
     nn.functional.cross_entropy(net(x), y).backward()
     assert all(p.grad is not None for j in winze.junctions(net) for p in j.branch.parameters())
 
 
 def test_the_standard_rule_and_junctions_leave_a_network_as_it_was():
-    net, (x, _) = small(), pictures()
+    net, (x, _) = small(), random_images()
     before, keys = net(x), list(net.state_dict())
     winze.rewire(winze.rewire(net, winze.DecayedIdentity(0.3)), winze.Standard())
     assert torch.equal(net(x), before)
@@ -173,7 +173,7 @@ def test_the_standard_rule_and_junctions_leave_a_network_as_it_was():
 
 @pytest.mark.parametrize("depth", [18, 20, 34])
 def test_places_are_the_blocks_and_as_layers_every_convolution_and_the_output(depth):
-    net, data = small(depth), pictures()
+    net, data = small(depth), random_images()
     blocks = [j.place.name for j in winze.junctions(net)]
     scan = winze.scan(net, data, data, measures=["probe"])
     assert [place.name for place in scan.places] == blocks
@@ -185,7 +185,7 @@ def test_places_are_the_blocks_and_as_layers_every_convolution_and_the_output(de
 
 @pytest.mark.parametrize("rule", [winze.Standard(), winze.NoShortcut()], ids=str)
 def test_a_cut_resnet_predicts_what_the_probe_did(rule):
-    net, (x, y) = winze.rewire(small(20), rule), pictures(30)
+    net, (x, y) = winze.rewire(small(20), rule), random_images(30)
     scan = winze.scan(net, (x, y), (x, y), places="layers", measures=["probe"])
     names = [place.name for place in scan.places]
     for at in ("stages.1.0", "stages.2.0.branch.relu"):
@@ -196,7 +196,7 @@ def test_a_cut_resnet_predicts_what_the_probe_did(rule):
 
 
 def test_a_cut_resnet_comes_back_from_its_file(tmp_path):
-    net, (x, y) = small(20), pictures(30)
+    net, (x, y) = small(20), random_images(30)
     scan = winze.scan(net, (x, y), (x, y), measures=["probe"])
     scan.readings.conventions = scan.readings.conventions.having(spec=describe("winze/resnet20x0.1", 3))
     cut = winze.truncate(net, scan, at="stages.1.1", measure=False).eval()
@@ -206,7 +206,7 @@ def test_a_cut_resnet_comes_back_from_its_file(tmp_path):
 
 
 def test_a_copy_of_a_network_computes_the_same():
-    net, (x, _) = winze.rewire(small(), winze.DecayedIdentity(0.3)), pictures()
+    net, (x, _) = winze.rewire(small(), winze.DecayedIdentity(0.3)), random_images()
     assert torch.equal(copy.deepcopy(net)(x), net(x))
 
 

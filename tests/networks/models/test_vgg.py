@@ -68,12 +68,12 @@ def test_a_shorter_network_loses_its_deepest_convolutions_and_keeps_its_pools(co
 
 @pytest.mark.parametrize("size", [8, 28, 32, 64])
 @pytest.mark.parametrize("channels", [1, 3])
-def test_grey_and_colour_pictures_of_many_sizes_are_taken(size, channels):
+def test_grey_and_colour_images_of_many_sizes_are_taken(size, channels):
     with torch.device("meta"):
         assert VGG(13, 0.1, 7, channels)(torch.randn(2, channels, size, size)).shape == (2, 7)
 
 
-def test_pictures_of_32_pixels_end_as_one_position():
+def test_images_of_32_pixels_end_as_one_position():
     net = VGG(11, 0.05)
     seen = {}
     net.layers.pool5.register_forward_hook(lambda module, args, output: seen.update(shape=output.shape))

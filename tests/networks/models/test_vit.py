@@ -32,6 +32,6 @@ def test_sizes_that_do_not_fit_are_told(options, said):
         build("winze/vit2x32", **options)
 
 
-def test_only_square_pictures_go_in():
+def test_only_square_images_go_in():
     with pytest.raises(NetworkError, match="square images, not 32 x 48"):
         options_for("winze/vit2x32", (3, 32, 48))

@@ -373,7 +373,7 @@ def test_few_batches_and_what_is_large_are_not_recorded(monkeypatch: pytest.Monk
 
 
 class Scaled(nn.Module):
-    """Takes a number beside the pictures."""
+    """Takes a number beside the images."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""How pictures lie in memory changes how long a scan takes, and nothing else."""
+"""How images lie in memory changes how long a scan takes, and nothing else."""
 
 import platform
 
@@ -14,10 +14,10 @@ from winze.observe.places.memory_format import by_pixel, is_quicker_by_pixel
 from winze.observe.places.pooling import UNORDERED, Layout, pooled
 
 CPU = torch.device("cpu")
-x86 = pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="pictures stay as they come")
+x86 = pytest.mark.skipif(platform.machine().lower() not in ("x86_64", "amd64"), reason="images stay as they come")
 
 
-def pictures(n=60, seed=0):
+def random_images(n=60, seed=0):
     generator = torch.Generator().manual_seed(seed)
     return torch.randn(n, 3, 16, 16, generator=generator), torch.arange(n) % 3
 
@@ -47,28 +47,28 @@ def formats_seen(net):
 
 
 @x86
-def test_a_scan_gives_convolutions_pictures_pixel_by_pixel_and_reads_the_same(monkeypatch):
+def test_a_scan_gives_convolutions_images_pixel_by_pixel_and_reads_the_same(monkeypatch):
     net = convolutional()
     seen = formats_seen(net)
-    quick = winze.scan(net, pictures(), pictures(seed=1), progress=False)
+    quick = winze.scan(net, random_images(), random_images(seed=1), progress=False)
     assert seen
     assert all(seen)
-    assert quick.readings.conventions["pictures"] == "channels last"
+    assert quick.readings.conventions["memory_format"] == "channels last"
     monkeypatch.setattr(platform, "machine", lambda: "arm64")
     seen.clear()
-    slow = winze.scan(net, pictures(), pictures(seed=1), progress=False)
+    slow = winze.scan(net, random_images(), random_images(seed=1), progress=False)
     assert not any(seen)
-    assert slow.readings.conventions["pictures"] == "as given"
+    assert slow.readings.conventions["memory_format"] == "as given"
     for measure in ("probe", "effective_rank", "intra_variance"):
         np.testing.assert_allclose(quick.curve(measure), slow.curve(measure), rtol=1e-4, atol=1e-5)
     assert all(weight.is_contiguous() for weight in net.parameters())
 
 
-def test_a_network_that_takes_pictures_only_as_they_come_gets_them_so():
+def test_a_network_that_takes_images_only_as_they_come_gets_them_so():
     net = Viewing().eval()
     seen = formats_seen(net)
-    scan = winze.scan(net, pictures(), pictures(seed=1), progress=False)
-    assert scan.readings.conventions["pictures"] == "as given"
+    scan = winze.scan(net, random_images(), random_images(seed=1), progress=False)
+    assert scan.readings.conventions["memory_format"] == "as given"
     assert len(scan.curve("probe"))
     assert not any(seen[-2:])
 
@@ -79,10 +79,10 @@ def test_an_error_that_has_nothing_to_do_with_it_is_told_as_such():
             raise RuntimeError("no such luck")
 
     with pytest.raises(ValueError, match="no such luck"):
-        winze.scan(Broken().eval(), pictures(), pictures(seed=1), progress=False)
+        winze.scan(Broken().eval(), random_images(), random_images(seed=1), progress=False)
 
 
-def test_pictures_stay_as_they_come_where_nothing_is_won(monkeypatch):
+def test_images_stay_as_they_come_where_nothing_is_won(monkeypatch):
     monkeypatch.setattr(platform, "machine", lambda: "AMD64")
     assert is_quicker_by_pixel(convolutional(), CPU, "mean")
     assert not is_quicker_by_pixel(nn.Linear(3, 3), CPU, "mean")
@@ -93,7 +93,7 @@ def test_pictures_stay_as_they_come_where_nothing_is_won(monkeypatch):
     assert not is_quicker_by_pixel(convolutional(), CPU, "mean")
 
 
-def test_only_batches_of_pictures_are_turned():
+def test_only_batches_of_images_are_turned():
     given = {"image": torch.zeros(2, 3, 4, 4), "ids": torch.zeros(2, 3, 4, 4).long(), "text": torch.zeros(2, 5)}
     found = by_pixel(given)
     assert found["image"].stride() == (48, 1, 12, 3)
@@ -120,7 +120,7 @@ def test_unordered_features_are_all_of_them_without_a_copy(output, layout):
 
 
 def test_cka_of_flattened_features_does_not_depend_on_how_they_lie():
-    net, (x, y) = convolutional(), pictures()
+    net, (x, y) = convolutional(), random_images()
     places = ["stages.0", "stages.2"]
     scan = winze.scan(net, None, (x, y), places=places, measures=("cka",), pool="flatten", progress=False)
     features = []

@@ -105,14 +105,14 @@ def test_streams_are_what_the_network_computes_and_branches_what_each_layer_adds
 
 def test_a_map_that_is_kept_is_the_nodes_own_spread_over_the_bytes():
     net = SpiralMLP(width=6, depth=6)
-    kept = reading.pictures(net, 8)["maps/8"]
+    kept = reading.maps_at(net, 8)["maps/8"]
     own = reading.streams(net, reading.grid(20))[3][:, 2].detach().view(20, 20).numpy()
     own = (own - own.min()) / (own.max() - own.min()) * 255
     assert np.abs(kept[3, 2] - own).max() <= 255 / 35 / 2 + 1  # 36 shades
 
 
 def test_deep_networks_are_shown_at_nine_layers_and_six_nodes():
-    kept = reading.pictures(SpiralMLP(width=32, depth=32), 0)
+    kept = reading.maps_at(SpiralMLP(width=32, depth=32), 0)
     assert kept["maps_layers"].tolist() == [0, 4, 8, 12, 16, 20, 24, 28, 32]
     assert kept["maps_nodes"].tolist() == [0, 6, 12, 19, 25, 31]
     assert kept["weights/0"].shape == (8, 6, 6)
@@ -139,4 +139,4 @@ def test_a_network_whose_features_are_nan_reads_nan_with_the_reason():
     broken = {row.measure for row in found.rows if np.isnan(row.value) and "no longer numbers" in row.note}
     assert {"feature_reuse", "recurring_maps_branches", "cka_to_input", "alike_groups", "alike_share"} <= broken
     assert {row.measure: row.value for row in found.rows}["lost"] == 1
-    assert reading.pictures(net, 0)["maps/0"].dtype == np.uint8
+    assert reading.maps_at(net, 0)["maps/0"].dtype == np.uint8

@@ -23,7 +23,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     long = [f"model.encoder.layers.{i}.feed_forward.output.activation" for i in range(50)]
     kinds = {
         "one": {"net": scan(classes=["<script>alert(1)</script>", *"abcdefghi"])},
-        "two": {"plain": scan(), "decayed": scan(probe=[0.5, 0.9, 0.98])},
+        "two": {"plain": scan(), "decayed": scan(probe=[0.5, 0.98, 0.98])},
         "many": {"net": scan(probe=[0.3 + 0.0138 * i for i in range(50)], ood=many, names=long)},
         "single": {"net": scan(probe=[0.98], ood={})},
         "watched": {"net": watched()},
@@ -110,6 +110,29 @@ def test_two_scans_can_be_laid_over_their_share_of_depth(open_page: Any) -> None
     traces = page.evaluate("document.getElementById('profile').data.map((trace) => trace.x.at(-1))")
     assert set(traces) == {1}
     assert len(traces) == 6
+
+
+@pytest.mark.parametrize("width", [1200, 375])
+def test_each_of_two_scans_has_a_panel_with_its_own_tunnel_on_the_same_scales(open_page: Any, width: int) -> None:
+    page = open_page("two", width)
+    layout = page.evaluate(
+        "(({xaxis, xaxis2, yaxis, yaxis3, shapes}) => ({x: [xaxis.domain, xaxis2.domain], "
+        "y: [yaxis.domain, yaxis3.domain], scales: [yaxis.range, yaxis3.range], shapes}))"
+        "(document.getElementById('profile')._fullLayout)"
+    )
+    ((_, end), (start, _)) = layout["x"] if width == 1200 else reversed(layout["y"])
+    assert end < start
+    assert layout["scales"][0] == layout["scales"][1]
+    shaded = {one["xref"]: one["x0"] for one in layout["shapes"] if one["y1"] == 1 and one["type"] == "rect"}
+    assert shaded == {"x": 8.5, "x2": 2.5}
+
+
+def test_two_scans_can_share_a_panel(open_page: Any) -> None:
+    page = open_page("two")
+    page.get_by_label("Draw", exact=True).select_option("together")
+    assert page.evaluate("document.getElementById('profile').layout.xaxis2") is None
+    uprights = page.evaluate("document.getElementById('profile').layout.shapes.map((one) => one.x0)")
+    assert uprights == [8, 2]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

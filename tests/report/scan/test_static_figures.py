@@ -95,7 +95,7 @@ def test_an_embedding_of_an_unknown_place_names_those_there_are() -> None:
         figures.embedding(scan(probe=[0.5, 0.98]), at=[9])
 
 
-def test_chosen_pictures_hold_both_ends_and_the_start() -> None:
+def test_chosen_images_hold_both_ends_and_the_start() -> None:
     from winze.report.scan.embedding_plot import chosen
 
     assert {0, 7, 18} <= set(chosen(scan()))

@@ -17,7 +17,7 @@ from winze.shape.rowwise.gradients import without_graph
 from winze.shape.rules.masks import granule, ordered
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
-SHAPES = {"tokens": (12, 5, 8), "pictures": (12, 4, 6, 6), "windows": (36, 5, 8)}
+SHAPES = {"tokens": (12, 5, 8), "images": (12, 4, 6, 6), "windows": (36, 5, 8)}
 TOLERANCE = {torch.float64: 1e-14, torch.float32: 1e-6, torch.bfloat16: 2e-2}
 
 
@@ -45,7 +45,7 @@ def test_kept_come_first_and_each_part_is_run_in_multiples():
 def test_a_sum_on_rows_is_the_masked_sum(kind, step, dtype, device, memory):
     shape = SHAPES[kind]
     if memory is torch.channels_last and len(shape) < 4:
-        pytest.skip("only pictures have channels")
+        pytest.skip("only images have channels")
     torch.manual_seed(0)
     x = torch.randn(shape, dtype=torch.float32, device=device).to(dtype).to(memory_format=memory)
     weight = torch.linspace(0.5, 2, shape[-1], dtype=dtype, device=device)
@@ -212,7 +212,7 @@ def test_frozen_weights_under_one_mask_a_batch_take_one_run_of_a_branch():
 
 
 @pytest.mark.parametrize(("size", "channels"), [(16, 1), (8, 2)])
-def test_the_input_of_a_transformer_for_small_pictures_is_worked_out(size, channels):
+def test_the_input_of_a_transformer_for_small_images_is_worked_out(size, channels):
     net = VisionTransformer(size, 4, channels, embed_dim=8, depth=1, num_heads=1, num_classes=3)
     assert len(winze.junctions(net)) == 2
 

@@ -46,7 +46,7 @@ def stored(train: str | os.PathLike[str], test: AnyData, net: nn.Module, batch: 
     dataset = load(os.fspath(train))
     config = getattr(net, "pretrained_cfg", None)
     way, said = None, "samples go in as they are stored"
-    if dataset.pictures:
+    if dataset.holds_images:
         known = isinstance(config, Mapping) and all(config.get(key) for key in ("input_size", "mean", "std"))
         way = Preprocess.from_config(config) if known and config is not None else Preprocess.of(dataset)
         size = "x".join(map(str, (way.channels, *(way.size or dataset.shape[1:]))))

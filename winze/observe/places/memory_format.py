@@ -31,8 +31,8 @@ def by_pixel(arguments: T) -> T:
     """The same arguments, with batches of images in channels-last memory format."""
 
     def turned(leaf: Any) -> Any:
-        pictures = isinstance(leaf, Tensor) and leaf.ndim == 4 and leaf.is_floating_point()
-        return leaf.contiguous(memory_format=torch.channels_last) if pictures else leaf
+        images = isinstance(leaf, Tensor) and leaf.ndim == 4 and leaf.is_floating_point()
+        return leaf.contiguous(memory_format=torch.channels_last) if images else leaf
 
     found: T = pytree.tree_map(turned, arguments)
     return found

@@ -80,7 +80,7 @@ def read_end(net: SpiralMLP, test: tuple[Tensor, Tensor], step: int, readings: R
         _add(readings, kept, step=step, place=Place(index, len(seen), f"layers.{index - 1}" if index else "input"))
 
 
-def pictures(net: SpiralMLP, step: int) -> dict[str, Array]:
+def maps_at(net: SpiralMLP, step: int) -> dict[str, Array]:
     """Node maps and weights of some layers and nodes, as small arrays by name.
 
     `maps/STEP` has bytes [layer, node, y, x], each map spread over 0-255; `weights/STEP` [layer, node, node] has the
@@ -153,7 +153,7 @@ def work(study: Spirals, bench: Bench) -> None:
         for (number, net), own in zip(nets.items(), state["weights"], strict=True):
             spread(own, net.eval())
             read_maps(net, step, bench.readings_of(number))
-        first.arrays |= pictures(nets[numbers[0]], step) if study.drawn else {}
+        first.arrays |= maps_at(nets[numbers[0]], step) if study.drawn else {}
     for number, net in nets.items():
         read_end(net, data.test, max(looks.states), bench.readings_of(number))
         bench.readings_of(number).declare(data="spiral", network=study.network.name)

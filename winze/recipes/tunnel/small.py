@@ -4,7 +4,7 @@
     winze run tunnel/small --scale gpu    # the networks that `winze scan NAME --pretrained` loads, 3 seeds
 
 The thesis reads full VGG-19 and ResNet-34, and no ViT. Whether networks that a laptop scans in seconds have tunnels is
-our own question. `python docs/weights.py RUN...` puts the weights of runs into the package.
+our own question. `python docs/generate/weights.py RUN...` puts the weights of runs into the package.
 """
 
 from dataclasses import replace

@@ -81,48 +81,79 @@ function line(scan, x, curve, title, write, look) {
       array: curve.high.map((v, i) => (v === null ? 0 : v - curve.value[i])), arrayminus: curve.low.map((v, i) => (v === null ? 0 : curve.value[i] - v)) },
   } : {};
   return Object.assign({
-    type: "scatter", mode: "lines+markers", x, y: curve.value, text, hovertemplate: "%{text}<extra></extra>", connectgaps: false, yaxis: look.axis || "y",
+    type: "scatter", mode: "lines+markers", x, y: curve.value, text, hovertemplate: "%{text}<extra></extra>", connectgaps: false, xaxis: look.xaxis || "x", yaxis: look.axis || "y",
     line: { color: look.colour, dash: look.dash || "solid", width: look.width || 2 }, marker: { color: look.colour, size: look.size || 6, symbol: look.mark || "circle" },
     said: look.said, glyph: look.size === 3 ? "" : look.mark || "circle",
   }, bars);
 }
 
 function profile() {
-  const second = chosen("second", ""), byShare = chosen("depth", "layer") === "share", sets = ticked("ood") || [], which = ticked("which");
-  const all = byId("ood") ? [...byId("ood").querySelectorAll("input")].map((box) => box.value) : [];
-  const traces = [], shapes = [];
-  let longest = 1;
-  scans.forEach((scan, spot) => {
-    if (which && !which.includes(String(spot))) return;
-    longest = Math.max(longest, scan.total);
-    const x = scan.numbers.map((n) => (byShare ? n / scan.total : n)), who = several ? scan.name + ", " : "";
-    const probes = scan.curves.probe || {}, colour = several ? scanColour(spot) : theme().probe;
-    const title = (data) => `probe accuracy on ${data}`;
-    if (probes[scan.home]) traces.push(line(scan, x, probes[scan.home], title(scan.home), percent, { colour, bars: true, said: several ? `${who}probe` : `probe, ${scan.home}`, mark: several ? marks[spot % 7] : "circle" }));
-    all.forEach((data, k) => {
-      if (!sets.includes(data) || !probes[data]) return;
-      const look = several ? { colour, dash: "dot" } : { colour: theme().others[k % theme().others.length] };
-      traces.push(line(scan, x, probes[data], title(data), percent, Object.assign(look, { width: 1.5, mark: marks[1 + (k % 6)], said: `${who}${data}` })));
+  const which = ticked("which"), drawn = scans.filter((_, spot) => !which || which.includes(String(spot)));
+  const apart = several && chosen("panels", "apart") === "apart", layout = { shapes: [], annotations: [] }, traces = [];
+  if (!apart) {
+    drawn.forEach((scan) => profileOf(scan, several ? scan.name + ", " : "", ["x", "y", "y2"], !several, traces, layout.shapes));
+    layout.xaxis = profileBottom(Math.max(1, ...drawn.map((scan) => scan.total)));
+    Object.assign(layout, profileSides(["y", "y2"], {}, true, true));
+  } else {
+    // one panel per scan on the same scales: side by side, on a phone one below the other
+    const count = drawn.length, gap = narrow() ? 0.12 : 0.03, size = (1 - gap * (count - 1)) / count;
+    drawn.forEach((scan, k) => {
+      const axes = ["x" + (k + 1), "y" + (2 * k + 1), "y" + (2 * k + 2)].map((name) => name.replace(/^([xy])1$/, "$1"));
+      const span = [k * (size + gap), k * (size + gap) + size], down = [Math.max(0, 1 - span[1]), 1 - span[0]];
+      const wide = narrow() ? [0, 1] : span, tall = narrow() ? down : [0, 1], first = narrow() || k === 0, last = narrow() || k === count - 1;
+      profileOf(scan, "", axes, true, traces, layout.shapes, k > 0);
+      layout[axes[0].replace("x", "xaxis")] = Object.assign(profileBottom(scan.total, narrow() && k < count - 1), { domain: wide, anchor: axes[1] });
+      Object.assign(layout, profileSides(axes.slice(1), { domain: tall, anchor: axes[0] }, first, last));
+      layout.annotations.push({ text: safe(scan.name), x: wide[0], xanchor: "left", y: tall[1], yanchor: "bottom", xref: "paper", yref: "paper", showarrow: false });
     });
-    const other = second && scan.curves[second] && scan.curves[second][scan.home];
-    if (other) traces.push(line(scan, x, other, page.labels[second], number, { colour: several ? colour : theme().rank, dash: "dash", axis: "y2", size: 3, said: who + page.labels[second] }));
-    tunnel(scan, byShare, colour, shapes);
-  });
-  const right = axis(page.labels[second] || "", { overlaying: "y", side: "right", tickmode: "auto", showgrid: false, rangemode: "tozero", tickfont: { color: several ? theme().ink : theme().rank } });
-  const bottom = byShare ? axis("share of the depth", { tickformat: ".0%" }) : layerAxis(longest);
-  draw("profile", traces, { xaxis: bottom, yaxis: axis("probe accuracy", { tickformat: ".2~%" }), yaxis2: right, shapes });
+    if (narrow()) layout.height = 100 + 240 * count;
+  }
+  draw("profile", traces, layout);
 }
 
-function tunnel(scan, byShare, colour, shapes) {
-  const found = scan.tunnel;
+const byShare = () => chosen("depth", "layer") === "share";
+
+function profileBottom(total, quiet) {
+  const title = quiet ? { title: { text: "" } } : {};
+  return byShare() ? axis("share of the depth", Object.assign({ tickformat: ".0%" }, title)) : layerAxis(total, title);
+}
+
+// the accuracies on the left and the chosen measure on the right; panels after the first share both scales
+function profileSides([left, right], place, named, ended) {
+  const second = page.labels[chosen("second", "")] || "", shared = (axis, first) => (axis === first ? {} : { matches: first });
+  const coloured = several && chosen("panels", "apart") !== "apart" ? theme().ink : theme().rank, other = { overlaying: left, side: "right", tickmode: "auto", showgrid: false, rangemode: "tozero", tickfont: { color: coloured }, anchor: place.anchor };
+  return {
+    [left.replace("y", "yaxis")]: axis(named ? "probe accuracy" : "", Object.assign({ tickformat: ".2~%", showticklabels: named, ticks: named ? "outside" : "" }, place, shared(left, "y"))),
+    [right.replace("y", "yaxis")]: axis(ended ? second : "", Object.assign(other, { showticklabels: ended, ticks: ended ? "outside" : "" }, shared(right, "y2"))),
+  };
+}
+
+// the curves of one scan, in the colours of what they are where it has a panel of its own, else all in its own colour
+function profileOf(scan, who, [x, y, y2], alone, traces, shapes, known) {
+  const second = chosen("second", ""), sets = ticked("ood") || [], spot = scans.indexOf(scan);
+  const all = byId("ood") ? [...byId("ood").querySelectorAll("input")].map((box) => box.value) : [];
+  const at = scan.numbers.map((n) => (byShare() ? n / scan.total : n)), probes = scan.curves.probe || {}, colour = alone ? theme().probe : scanColour(spot);
+  const title = (data) => `probe accuracy on ${data}`, on = (axis, look) => Object.assign({ axis, xaxis: x }, look, known ? { said: "" } : {});
+  if (probes[scan.home]) traces.push(line(scan, at, probes[scan.home], title(scan.home), percent, on(y, { colour, bars: true, said: alone ? `probe, ${scan.home}` : `${who}probe`, mark: alone ? "circle" : marks[spot % 7] })));
+  all.forEach((data, k) => {
+    if (!sets.includes(data) || !probes[data]) return;
+    const look = alone ? { colour: theme().others[k % theme().others.length] } : { colour, dash: "dot" };
+    traces.push(line(scan, at, probes[data], title(data), percent, on(y, Object.assign(look, { width: 1.5, mark: marks[1 + (k % 6)], said: alone ? `OOD probe, ${data}` : who + data }))));
+  });
+  const other = second && scan.curves[second] && scan.curves[second][scan.home];
+  if (other) traces.push(line(scan, at, other, page.labels[second], number, on(y2, { colour: alone ? theme().rank : colour, dash: "dash", size: 3, said: who + page.labels[second] })));
+  tunnel(scan, colour, [x, y], alone, shapes);
+}
+
+function tunnel(scan, colour, [x, y], alone, shapes) {
+  const found = scan.tunnel, at = (n) => (byShare() ? n / scan.total : n), upright = { xref: x, yref: y + " domain" };
   if (!found) return;
-  if (several) {
-    const at = byShare ? found.start / scan.total : found.start;
-    if (found.start) shapes.push({ type: "line", x0: at, x1: at, yref: "paper", y0: 0, y1: 1, line: { color: colour, dash: "dot", width: 1.5 } });
+  if (!alone) {
+    if (found.start) shapes.push(Object.assign({ type: "line", x0: at(found.start), x1: at(found.start), y0: 0, y1: 1, line: { color: colour, dash: "dot", width: 1.5 } }, upright));
     return;
   }
-  const end = scan.total + 0.5, rect = { type: "rect", yref: "paper", layer: "below", line: { width: 0 } };
-  if (found.start && found.start < scan.total) shapes.push(Object.assign({}, rect, { x0: found.start + 0.5, x1: end, y0: 0, y1: 1, fillcolor: theme().shade }));
-  if (found.bounds) shapes.push(Object.assign({}, rect, { x0: found.bounds[0] - 0.5, x1: (found.bounds[1] || scan.total) + 0.5, y0: 0, y1: 0.02, fillcolor: theme().faint }));
-  shapes.push({ type: "line", xref: "paper", x0: 0, x1: 1, y0: found.level, y1: found.level, line: { color: theme().faint, dash: "dot", width: 1.5 } });
+  const rect = Object.assign({ type: "rect", layer: "below", line: { width: 0 } }, upright);
+  if (found.start && found.start < scan.total) shapes.push(Object.assign({}, rect, { x0: at(found.start + 0.5), x1: at(scan.total + 0.5), y0: 0, y1: 1, fillcolor: theme().shade }));
+  if (found.bounds) shapes.push(Object.assign({}, rect, { x0: at(found.bounds[0] - 0.5), x1: at((found.bounds[1] || scan.total) + 0.5), y0: 0, y1: 0.02, fillcolor: theme().faint }));
+  shapes.push({ type: "line", xref: x + " domain", x0: 0, x1: 1, yref: y, y0: found.level, y1: found.level, line: { color: theme().faint, dash: "dot", width: 1.5 } });
 }

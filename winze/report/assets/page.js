@@ -63,8 +63,8 @@ function listen(id, act) {
 }
 
 document.querySelectorAll("table.sortable").forEach(sortable);
-["second", "depth", "which", "ood"].forEach((id) => listen(id, profile));
-listen("pictured", embedding);
+["second", "depth", "panels", "which", "ood"].forEach((id) => listen(id, profile));
+listen("embedded", embedding);
 listen("cost", cuts);
 listen("trained", training);
 listen("only", filtered);
@@ -74,6 +74,7 @@ byId("theme").addEventListener("click", () => {
   remembered("winze-theme", document.documentElement.dataset.theme);
   dress();
 });
+window.addEventListener("beforeprint", () => document.querySelectorAll(".fold").forEach((part) => { part.open = true; }));
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", dress);
 window.matchMedia("(max-width: 40rem)").addEventListener("change", everything);
 if (["light", "dark"].includes(remembered("winze-theme"))) document.documentElement.dataset.theme = remembered("winze-theme");

@@ -50,7 +50,7 @@ function variances() {
 }
 
 function embedding() {
-  const wanted = ticked("pictured");
+  const wanted = ticked("embedded");
   scans.forEach((scan, spot) => {
     const grid = byId(`embedding-${spot}`), found = scan.embedding;
     if (!grid || !found) return;

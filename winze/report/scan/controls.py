@@ -12,9 +12,9 @@ def chart(key: str, said: str, kind: str = "chart") -> str:
     return f'{body}<ul class="legend" id="{key}-legend"></ul>'
 
 
-def pictures(key: str, said: str) -> str:
+def small_charts(key: str, said: str) -> str:
     """An empty grid of small charts."""
-    return chart(key, said, "pictures")
+    return chart(key, said, "small-charts")
 
 
 def select(key: str, title: str, options: dict[str, str], first: str) -> str:

@@ -88,10 +88,10 @@ def opening(scans: dict[str, Readings], threshold: float) -> str:
             for one in numbers(next(iter(scans.values())), threshold)
         )
         return said + (f'<dl class="numbers">{tiles}</dl>' if tiles else "")
-    rows, heads = [], ["tunnel", "accuracy", "OOD accuracy lost", "rank, last layer"]
+    rows, heads = [], ["tunnel", "accuracy", "OOD accuracy lost", "FLOPs after the cut", "rank, last layer"]
     for name, one in scans.items():
-        known = {each.title: each for each in numbers(one, threshold)}
+        known = {each.title: each.value for each in numbers(one, threshold)}
         ranks = facts.column(one, "numerical_rank")[-1:]
-        cells = [known[head].value if head in known else "-" for head in heads[:3]]
-        rows.append([name, *cells, number(float(ranks[0])) if len(ranks) else "-"])
-    return said + tables.table("Four numbers per scan", ["scan", *heads], rows)
+        rank = number(float(ranks[0])) if len(ranks) else "-"
+        rows.append([name, *(known.get(head, "-") for head in heads[:-1]), rank])
+    return said + tables.table("Numbers per scan", ["scan", *heads], rows)

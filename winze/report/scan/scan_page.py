@@ -35,7 +35,7 @@ MOST = 5  # sentences about OOD data before the rest is folded away
 def write(
     scans: Mapping[str, Readings],
     path: str | os.PathLike[str],
-    title: str = "What the network represents at every depth",
+    title: str = "",
     threshold: float = 0.95,
     figures: bool = True,
 ) -> Path:
@@ -52,6 +52,7 @@ def write(
         folder = target.with_name(f"{shortened(target.stem)}_figures")
         written = save_all(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
         static = [file.relative_to(target.parent).as_posix() for file in written if file.suffix == ".svg"]
+    title = title or f"What the network{'s represent' if len(named) > 1 else ' represents'} at every depth"
     write_atomically(target, page(named, title, threshold, static).encode())
     return target
 

@@ -9,11 +9,12 @@ from html import escape
 from winze.readings import Readings, facts
 from winze.readings.wording import label, percent
 from winze.report.scan import tables
-from winze.report.scan.controls import chart, pictures, row, select, ticks
+from winze.report.scan.controls import chart, row, select, small_charts, ticks
 from winze.report.scan.cut_plot import COSTS, costs
 from winze.report.scan.embedding_plot import chosen
 
 SHOWN = 4  # OOD sets ticked at first
+PANELS = 4  # scans that have a panel of the depth profile each at first
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,10 @@ def section(key: str, title: str, inner: str) -> Section:
 
 
 def folded(part: Section) -> str:
-    """A section that can be folded away; it starts open, so that printing and searching find everything."""
+    """A section that can be folded away; all but the conventions start open."""
     head = f'<h2 id="{part.key}-title">{escape(part.title)}</h2>'
-    return part.html.replace(head, f'<details class="fold" open><summary>{head}</summary>', 1).removesuffix(
-        "</section>"
-    ) + ("</details></section>")
+    fold = f'<details class="fold"{"" if part.key == "conventions" else " open"}><summary>{head}</summary>'
+    return part.html.replace(head, fold, 1).removesuffix("</section>") + "</details></section>"
 
 
 def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
@@ -80,6 +80,8 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     first = "numerical_rank" if "numerical_rank" in seconds else next(iter(seconds), "")
     controls = select("second", "Dashed, right axis", {**{m: label(m) for m in seconds}, "": "nothing"}, first)
     if len(scans) > 1:
+        ways = {"apart": "one panel per scan", "together": "all in one panel"}
+        controls += select("panels", "Draw", ways, "apart" if len(scans) <= PANELS else "together")
         controls += select("depth", "Depth as", {"layer": "layer number", "share": "share of the depth"}, "layer")
         controls += ticks(
             "which", "Scans", {str(i): name for i, name in enumerate(scans)}, [str(i) for i in range(len(scans))]
@@ -92,8 +94,8 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     said = ". ".join(_profile_words(name, one, threshold, len(scans) > 1) for name, one in scans.items())
     note = "<p>Grey: the tunnel. Bar at the foot: 95 % interval of its start. Dotted: the accuracy to reach.</p>"
     if len(scans) > 1:
-        note = "<p>Solid: probe accuracy. Dashed: the right axis. Dotted upright: where each tunnel starts.</p>"
-    inner = row(controls) + chart("profile", said) + note
+        note = note.replace("</p>", " In one panel for all scans, a dotted upright is the start of a tunnel.</p>")
+    inner = chart("profile", said) + note + row(controls)
     for name, one in scans.items():
         caption = f"Values at every layer{_of(name, scans)}"
         measures = [measure for measure in facts.measures(one) if not measure.startswith("cut_")]
@@ -165,7 +167,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
     stored = sorted({index + 1 for one in found.values() for index in chosen(one, 10**6)})
     controls = ""
     if len(stored) > len(shown):
-        controls = ticks("pictured", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
+        controls = ticks("embedded", "Layers", {str(number): str(number) for number in stored}, sorted(shown))
         controls = row(controls)
     kind = next((str(one.conventions.embedding or "") for one in found.values()), "")
     how = {"pca": "PCA", "tsne": "t-SNE", "umap": "UMAP"}.get(kind, kind)
@@ -178,7 +180,7 @@ def _embedding(scans: dict[str, Readings]) -> Section | None:
         tables.embedding_table,
         note,
         controls,
-        pictures,
+        small_charts,
     )
 
 

@@ -11,6 +11,7 @@ from all_runs import all_runs
 from block_diagram import block_diagram
 from kept_runs import ROOT, largest, recipes, runs_of
 from matplotlib.figure import Figure
+from opening_figure import opening_figure
 
 from winze import lab
 from winze.report import style
@@ -20,20 +21,11 @@ from winze.report.scan.figure_files import folders
 MOST = 3  # figures of one recipe that its page shows
 
 
-def tunnel(results: Path) -> Figure:
-    """Three networks on CIFAR-10, the mean over seeds."""
-    return _profiles("tunnel/main", results, {"data": "cifar10"})
-
-
 def tunnel_small(results: Path) -> Figure:
     """The three small networks on CIFAR-10, the mean over seeds."""
-    return _profiles("tunnel/small", results, {})
-
-
-def _profiles(name: str, results: Path, at: dict[str, str]) -> Figure:
-    _, runs = largest(name, results)
-    sound = lab.recipe(name).sound(runs)
-    return profiles("network", at=at).draw({point: list(seeds.values()) for point, seeds in sound.items()}, "light")
+    _, runs = largest("tunnel/small", results)
+    sound = lab.recipe("tunnel/small").sound(runs)
+    return profiles("network", at={}).draw({point: list(seeds.values()) for point, seeds in sound.items()}, "light")
 
 
 def droppath_cost(results: Path) -> Figure:
@@ -69,7 +61,7 @@ def of(name: str, title: str, scale: str = "") -> Callable[[Path], Figure]:
 
 
 FIGURES: dict[str, Callable[[Path], Figure]] = {
-    "tunnel": tunnel,
+    "tunnel": opening_figure,
     "tunnel_small": tunnel_small,
     "all_runs": all_runs,
     "droppath_cost": droppath_cost,

@@ -1,7 +1,7 @@
 """Take the screenshots of the playground that docs/play.md shows.
 
     winze scan winze/vgg19x0.25 --pretrained --data cifar10 --ood usps --limit 2000 --embed pca --out out/vgg19
-    python docs/screenshots.py [--scan out/vgg19] [--out docs/figures]
+    python docs/generate/screenshots.py [--scan out/vgg19] [--out docs/figures]
 
 Each is a page of `winze play` in Chromium: after a fixed number of steps from a fixed seed, which the link holds, or of
 a stored scan at a fixed layer.
@@ -40,7 +40,7 @@ def main() -> None:
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scan", type=Path, help="a stored scan, for the screenshot of the scan viewer")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "figures")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parents[1] / "figures")
     args = parser.parse_args()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=FLAGS)

@@ -1,6 +1,7 @@
 """Put the weights of finished runs into the package, in half precision, as `build(name, pretrained=True)` loads them.
 
-    winze run tunnel/small --scale gpu --seeds 0 && python docs/weights.py runs/3f2a... runs/91bc... runs/77e0...
+    winze run tunnel/small --scale gpu --seeds 0
+    python docs/generate/weights.py runs/3f2a... runs/91bc... runs/77e0...
 
 Each network is judged on the test images by its weights in half precision, and that accuracy is stored with it.
 """
@@ -38,10 +39,10 @@ def main() -> None:
 def packed(folder: Path) -> tuple[Path, OwnWeights]:
     """Write one run's network into the package."""
     run = json.loads((folder / "run.json").read_text())
-    config = run["config"]
-    if config.get("rule") is not None or not config["network"].startswith("winze/"):
-        raise ValueError(f"{folder}: only plain networks of our own come with winze, not {config['network']}")
-    dataset = winze.data.load(config["data"], size=config["size"])
+    network, data, training = (run["config"][part] for part in ("network", "data", "training"))
+    if network["rule"] is not None or not network["name"].startswith("winze/"):
+        raise ValueError(f"{folder}: only plain networks of our own come with winze, not {network['name']}")
+    dataset = winze.data.load(data["name"], size=data["size"])
     preprocess = Preprocess.of(dataset)
     net = winze.load(folder / "net.safetensors").half().float()
     weights = {name: value.half() if value.is_floating_point() else value for name, value in net.state_dict().items()}
@@ -49,15 +50,15 @@ def packed(folder: Path) -> tuple[Path, OwnWeights]:
     if unbounded:
         raise ValueError(f"{folder}: beyond half precision are {', '.join(unbounded)}")
     known = OwnWeights(
-        network=config["network"],
+        network=network["name"],
         classes=len(dataset.classes),
-        options=options_for(config["network"], dataset.shape) | config.get("options", {}),
-        data=config["data"],
+        options=options_for(network["name"], dataset.shape) | network["options"],
+        data=data["name"],
         size=(dataset.shape[0], dataset.shape[1], dataset.shape[2]),
         mean=tuple(preprocess.mean),
         std=tuple(preprocess.std),
         accuracy=accuracy(net, dataset, preprocess),
-        made={name: run.get(name) for name in TOLD} | {"epochs": config["training"]["epochs"]},
+        made={name: run.get(name) for name in TOLD} | {"epochs": training["length"]["count"]},
     )
     path = FOLDER / f"{known.network.removeprefix('winze/')}.safetensors"
     path.parent.mkdir(exist_ok=True)

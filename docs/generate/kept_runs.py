@@ -10,7 +10,7 @@ from winze.lab.claims.claim import Judged, RunReadings
 from winze.lab.claims.table import is_stand_in, lines
 from winze.lab.runs.results import ByPoint, load, readings_of
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAPERS = {
     "residual_droppath": "ResidualDroppath",
     "decayed": "Decayed shortcuts",

@@ -22,7 +22,7 @@ import table_results
 import table_speed
 import table_trained
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 OPENING = re.compile(r"<!-- table:[\w.-]+ -->")
 BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /table -->)", re.DOTALL)
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
