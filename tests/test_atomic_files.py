@@ -26,6 +26,14 @@ def test_a_name_as_long_as_a_disk_takes_is_written(tmp_path, name):
     assert len(list(tmp_path.iterdir())) == 1
 
 
+def test_a_link_where_the_temporary_file_will_be_is_not_followed(tmp_path):
+    (tmp_path / "other").write_bytes(b"theirs")
+    (tmp_path / f".a.{os.getpid()}").symlink_to(tmp_path / "other")
+    write_atomically(tmp_path / "a", b"new")
+    assert (tmp_path / "other").read_bytes() == b"theirs"
+    assert sorted(names(tmp_path)) == ["a", "other"]
+
+
 def test_a_function_writes_into_the_open_file(tmp_path):
     write_atomically(tmp_path / "a", lambda file: file.write(b"by hand"))
     assert (tmp_path / "a").read_bytes() == b"by hand"

@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,7 +32,8 @@ def write_atomically(path: Path, content: Content) -> None:
     temporary = path.with_name(f".{shortened(path.name.lstrip('.'))}.{os.getpid()}")
     with told_when_full(path):
         try:
-            with temporary.open("wb") as file:
+            temporary.unlink(missing_ok=True)  # a link there, in a folder from elsewhere, is not followed
+            with temporary.open("xb") as file:
                 _fill(file, content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -81,6 +83,16 @@ def remove_leftovers(folder: Path) -> None:
     for path in folder.iterdir():
         if TEMPORARY.fullmatch(path.name) and path.is_file():
             path.unlink(missing_ok=True)
+
+
+def bounded_bytes(path: Path, most: int) -> bytes:
+    """The bytes of a file from elsewhere, which must be a file, no device or pipe, and hold at most so many."""
+    told = path.stat()
+    if not stat.S_ISREG(told.st_mode):
+        raise StoreError(f"{path} is no file")
+    if told.st_size > most:
+        raise StoreError(f"{path} has {told.st_size / 1e9:.3g} GB, more than such files hold: it is not read")
+    return path.read_bytes()
 
 
 def sha256(path: Path) -> str:

@@ -87,6 +87,18 @@ def test_a_python_file_is_run_only_where_it_is_trusted(tmp_path, monkeypatch):
     assert Path("ran").exists()
 
 
+def test_a_network_that_is_too_large_takes_up_no_memory(monkeypatch):
+    devices = []
+    monkeypatch.setattr("winze.networks.stored.MOST_NUMBERS", 10**7)
+    real = torch.nn.Linear.reset_parameters
+    monkeypatch.setattr(
+        torch.nn.Linear, "reset_parameters", lambda self: (devices.append(self.weight.device.type), real(self))
+    )
+    with pytest.raises(NetworkError, match="parameters: pass the network itself"):
+        build_stored("winze/mlp400x400", "file")
+    assert set(devices) == {"meta"}
+
+
 @pytest.mark.parametrize(("limit", "most"), [("MOST_NUMBERS", 500), ("MOST_TENSORS", 5)])
 def test_a_file_builds_no_network_larger_than_any_that_is_known(limit, most, monkeypatch):
     assert build_stored("winze/mlp4x16", "file")

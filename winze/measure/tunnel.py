@@ -169,8 +169,8 @@ def best_place(places: Sequence[Place], curve: Curve) -> Place:
 
 def check_threshold(threshold: float) -> None:
     """Raise unless it is a share of an accuracy."""
-    if not 0 < threshold <= 1:
-        raise ValueError(f"want a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold}")
+    if isinstance(threshold, str | bool) or not 0 < threshold <= 1:
+        raise ValueError(f"want a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold!r}")
 
 
 def _curve(curve: Curve) -> Float64[ndarray, " place"]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import nn
 from torch.nn.modules.module import register_module_parameter_registration_hook
 
@@ -57,22 +58,40 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
         if ".py" not in name:
             _check_name(name, options)
         _check_values(options)
+        told = {"name": name, "classes": classes, "options": options, "rule": rule, "where": where}
         with rng_unchanged(), _bounded():
-            return build({"name": name, "classes": classes, "options": options, "rule": rule, "where": where})
+            if ".py" not in name:
+                _check_size(told)
+            return build(told)
     except (NetworkError, TypeError, ValueError) as error:
         raise NetworkError(f"{source}: {error}") from error
 
 
+def _check_size(told: Mapping[str, Any]) -> None:
+    """Raise for a network that is too large, before its weights take up memory; a builder may want real tensors."""
+    try:
+        with torch.device("meta"):
+            build(told)
+    except TooLargeError:
+        raise
+    except Exception:
+        return
+
+
+class TooLargeError(NetworkError):
+    """A network that grows beyond all that is known."""
+
+
 @contextmanager
 def _bounded() -> Iterator[None]:
-    """While open, a network that grows beyond all that is known raises, before its weights take up memory."""
+    """While open, a network that grows beyond all that is known raises."""
     tensors = numbers = 0
 
     def count(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
         nonlocal tensors, numbers
         tensors, numbers = tensors + 1, numbers + (0 if parameter is None else parameter.numel())
         if tensors > MOST_TENSORS or numbers > MOST_NUMBERS:
-            raise NetworkError(
+            raise TooLargeError(
                 f"its network has more than {MOST_TENSORS} parameter tensors or {MOST_NUMBERS:.1e} parameters: pass "
                 "the network itself (net=)"
             )

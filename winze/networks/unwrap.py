@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from types import MethodType
 from typing import Any
 
 import torch
 from torch import nn
+from torch.fx import GraphModule
 
 from winze.networks.network_error import NetworkError
 
@@ -37,6 +39,8 @@ def unwrapped(net: Any) -> nn.Module:
             f"{net.original_name} is a TorchScript module, whose forward cannot be read: pass the network it was made "
             "from"
         )
+    if isinstance(net, GraphModule) and isinstance(vars(net).get("train"), MethodType):  # which torch.export puts there
+        raise NetworkError("the network was exported, and its modes are fixed: pass the network it was made from")
     if any(kind.__name__ == "FullyShardedDataParallel" for kind in type(net).__mro__):
         raise NetworkError(
             "the network is wrapped in FullyShardedDataParallel, which holds a part of its weights only: gather them "

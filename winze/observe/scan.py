@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -81,8 +82,10 @@ def scan(
     and the global RNG state are not changed.
     """
     check_pool(pool)
-    if min(batch, max_features, memory) < 1:
-        raise ValueError(f"batch, max_features and memory must be at least 1, got {batch}, {max_features} and {memory}")
+    if type(batch) is not int or type(max_features) is not int or min(batch, max_features, memory) < 1:
+        raise ValueError(
+            f"batch, max_features and memory must be whole numbers from 1, got {batch}, {max_features} and {memory}"
+        )
     net = unwrapped(net)
     wanted = checked_measures(measures, probe, train)
     disk = stored(train, test, net, batch) if isinstance(train, str | os.PathLike) else None
@@ -90,6 +93,8 @@ def scan(
     name = name or (disk.name if disk is not None else "data")
     if test is None:
         raise ValueError("scan needs test data: pass test=, a pair (x, y), a Dataset or a DataLoader")
+    if not isinstance(ood, Mapping | None):
+        raise TypeError(f"ood maps names to data, ood={{'name': (train, test)}}, got {type(ood).__name__}")
     others = {key: _both(key, given, net, batch) for key, given in (ood or {}).items()}
     if name in others:
         raise ValueError(f"ood= has {name!r}, which is the name of the data itself: rename one of them")
@@ -308,8 +313,11 @@ def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyDat
     if isinstance(given, str | os.PathLike):
         disk = stored(given, None, net, batch)
         return disk.train, disk.test
+    said = f"ood={{{name!r}: ...}} takes (train, test), a folder or a name"
     if not isinstance(given, tuple | list) or len(given) != 2:
-        raise TypeError(f"ood={{{name!r}: ...}} takes (train, test), a folder or a name, got {type(given).__name__}")
+        raise TypeError(f"{said}, got {type(given).__name__}")
+    if isinstance(given[0], torch.Tensor | np.ndarray):
+        raise TypeError(f"{said}, got one pair: give ((x, y), (x_test, y_test))")
     return given[0], given[1]
 
 

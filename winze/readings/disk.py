@@ -12,7 +12,6 @@ import io
 import json
 import math
 import os
-import stat
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from winze.atomic import write_atomically
+from winze.atomic import bounded_bytes, write_atomically
 from winze.readings.conventions import Conventions
 from winze.readings.rows import ReadingsError, Row, csv_bytes, rows_of
 
@@ -154,7 +153,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ReadingsError(f"{folder} is not a folder of readings: there is no {MANIFEST} in it")
     try:
-        manifest = json.loads(_bytes(path, MANIFEST).decode("utf-8"))
+        manifest = json.loads(bounded_bytes(path, MOST[MANIFEST]).decode("utf-8"))
     except ReadingsError:
         raise
     except (ValueError, RecursionError) as error:
@@ -186,19 +185,9 @@ def _body(folder: Path, name: str, digest: str) -> bytes | None:
     """The file with this hash, under its pending name or its plain one; in this order a rename cannot slip by."""
     for path in (folder / _pending(name, str(digest)), folder / name):
         try:
-            body = _bytes(path, name)
+            body = bounded_bytes(path, MOST[name])
         except FileNotFoundError:
             continue
         if hashlib.sha256(body).hexdigest() == digest:
             return body
     return None
-
-
-def _bytes(path: Path, name: str) -> bytes:
-    """The bytes of a file that is one, and no larger than such a file is."""
-    told = path.stat()
-    if not stat.S_ISREG(told.st_mode):
-        raise ReadingsError(f"{path} is no file")
-    if told.st_size > MOST[name]:
-        raise ReadingsError(f"{path} has {told.st_size / 1e9:.3g} GB, more than readings take: it is not read")
-    return path.read_bytes()

@@ -205,7 +205,7 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
     if far and isinstance(renamed, float):  # either its outputs are other classes, or it was not trained on them
         least = LEARNT
     refused = _at_chance("the network's own accuracy", own, chance, least)
-    if far and (not refused or (isinstance(renamed, float) and renamed >= last.value - FAR)):
+    if far and (not refused or (isinstance(renamed, float) and _are_renamed(renamed, last, chance))):
         said = (
             f"The last-layer probe reaches {percent(last.value)}, far above the network's own accuracy, "
             f"{percent(own.value)}: its output classes probably do not match these labels. The reference is the "
@@ -213,6 +213,12 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
         )
         return replace(by_probe, note=said)
     return Reference(own.value, own=True, refused=refused)
+
+
+def _are_renamed(renamed: float, last: Row, chance: float | None) -> bool:
+    """Whether outputs mean other labels: with those they come near the last probe, and clearly above chance."""
+    low, _ = wilson(renamed, last.n) if last.n else (renamed, renamed)
+    return renamed >= last.value - FAR and (chance is None or low > chance)
 
 
 def _at_chance(what: str, row: Row, chance: float | None, least: float = 0.0) -> str:

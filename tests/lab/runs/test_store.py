@@ -170,6 +170,14 @@ def test_a_run_json_that_is_not_ours_is_refused(runs, body, why):
     assert runs.all()[0].status == "unreadable"
 
 
+def test_a_run_json_that_is_a_device_is_not_read(runs):
+    folder = begun(runs)
+    (folder / RUN).unlink()
+    (folder / RUN).symlink_to("/dev/zero")
+    with pytest.raises(StoreError, match="is no file"):
+        read(folder)
+
+
 def test_a_run_json_that_tells_of_another_job_is_refused(runs):
     folder = begun(runs)
     (folder / RUN).write_bytes(sealed(read(folder) | {"seed": 5}))

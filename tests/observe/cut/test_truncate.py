@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import jaxtyping
 import numpy as np
 import onnxruntime
 import pytest
@@ -534,6 +535,18 @@ def test_with_data_the_accuracy_is_measured_there(cnn):
     assert small.cut.measured == 20
     assert small.cut.accuracy == pytest.approx(right[0])
     assert small.cut.accuracy_before == pytest.approx(right[1] if small.cut.own else math.nan, nan_ok=True)
+
+
+def test_data_of_other_classes_is_refused_not_measured(cnn):
+    net, scan, (x, y) = cnn
+    with pytest.raises(ValueError, match=r"data: label 102 is none of the scan's 3 classes"):
+        winze.truncate(net, scan, at=1, data=(x, y + 100))
+
+
+def test_something_else_than_a_scan_is_refused(cnn, monkeypatch):
+    monkeypatch.setattr(jaxtyping.config, "jaxtyping_disable", True)
+    with pytest.raises(TypeError, match=r"scan= takes what winze.scan or winze.Scan.load gives, not a str"):
+        winze.truncate(cnn[0], "out")
 
 
 def test_labels_that_the_probe_counts_anew_are_measured_as_such():

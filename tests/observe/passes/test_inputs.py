@@ -1,16 +1,18 @@
 """Data and networks as people have them, and errors that name the fix."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import jaxtyping
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from nets import mlp
 from PIL import Image
 from samples import rows
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
 
 import winze
 
@@ -28,6 +30,13 @@ class Words(Dataset):  # type: ignore[type-arg]
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return {"values": X[index], self.key: Y[index], **self.more}
+
+
+class Streamed(IterableDataset):  # type: ignore[type-arg]
+    """Samples without a length."""
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return iter(zip(X, Y, strict=True))
 
 
 class Named(nn.Module):
@@ -55,6 +64,9 @@ FORMS = {
     "dicts with label": DataLoader(Words("label"), 60),
     "dicts with more": DataLoader(Words(id="sample", row=3), 60),
     "a dataset of dicts": Words(),
+    "a stream": Streamed(),
+    "a loader of a stream": DataLoader(Streamed(), 16),
+    "tables": (pd.DataFrame(X.numpy()), pd.Series(Y.numpy())),
 }
 
 
@@ -114,6 +126,14 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a measure": ({"measures": "rnak"}, "measures are probe, rank.*got rnak"),
     "places by number": ({"places": [3]}, "places are module names.*got 3"),
     "other data alone": ({"ood": {"other": X}}, r"takes \(train, test\)"),
+    "other data as one pair": ({"ood": {"other": GOOD}}, r"one pair: give \(\(x, y\), \(x_test, y_test\)\)"),
+    "other data without names": ({"ood": [(GOOD, GOOD)]}, "ood maps names to data"),
+    "a table without labels": ({"test": pd.DataFrame(X.numpy())}, "DataFrame of inputs without labels"),
+    "texts for inputs": ({"test": (["a"] * 60, Y)}, r"no tensors \(str\): pass a tensor or array"),
+    "one of two inputs too short": ({"test": ((X, X[:7]), Y)}, r"60 labels for input of shape \(7, 12\)"),
+    "half a batch": ({"batch": 2.5}, "whole numbers from 1, got 2.5"),
+    "weights without memory": ({"net": mlp().to("meta")}, "meta device: load them first"),
+    "an exported network": ({"net": torch.export.export(mlp(), (X,)).module()}, "pass the network it was made from"),
 }
 
 

@@ -85,6 +85,20 @@ def test_outputs_that_are_other_classes_have_no_sign() -> None:
     assert nc(scan, "nc3").note == "the network has 5 outputs, the data 3 classes"
 
 
+@pytest.mark.parametrize("name", ["logits", "other"])
+def test_of_a_dict_of_outputs_only_the_logits_are_the_networks_answer(name: str) -> None:
+    class Answers(nn.Sequential):
+        def forward(self, x: Tensor) -> dict[str, Tensor]:
+            return {"features": x, name: super().forward(x)}
+
+    plain, data = mlp(), rows(40, seed=2)
+    own = winze.scan(plain, None, data).readings
+    told = winze.scan(Answers(*plain), None, data).readings
+    assert ("correct/network" in told.arrays) == (name == "logits")
+    if name == "logits":
+        assert np.array_equal(told.arrays["correct/network"], own.arrays["correct/network"])
+
+
 def test_a_watch_reads_them_too() -> None:
     watch = winze.Watch(mlp(), rows(40, seed=2), train=rows(60, seed=1), measures=("collapse",))
     whole = winze.scan(watch.net, rows(60, seed=1), rows(40, seed=2))

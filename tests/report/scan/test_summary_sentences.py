@@ -180,6 +180,13 @@ def test_a_network_that_has_not_learnt_is_told_from_one_that_names_classes_other
     assert bool(found.tunnel.reason) == first.startswith("No tunnel")
 
 
+def test_outputs_that_name_the_largest_class_under_another_name_have_learnt_nothing() -> None:
+    readings = scan(probe=[0.5, 0.6, 0.53], accuracy=0.1)
+    readings.conventions = readings.conventions.having(relabelled_accuracy=0.45, chance={"cifar10": 0.45})
+    assert "own accuracy, 10 % " in summary(readings)[0]
+    assert summary(readings)[0].startswith("No tunnel")
+
+
 def test_an_accuracy_whose_interval_includes_chance_gives_no_tunnel() -> None:
     for own, chance, refused in ((0.98, 0.1, False), (0.12, 0.1, True), (0.9, 0.9, True), (0.95, 0.9, False)):
         readings = scan(probe=[own / 2, own, own], accuracy=own)

@@ -18,7 +18,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
-from winze.atomic import StoreError, remove_leftovers, sha256, write_atomically
+from winze.atomic import StoreError, bounded_bytes, remove_leftovers, sha256, write_atomically
 from winze.lab.config import fits
 from winze.lab.runs.job import FORMAT, Job, key_of, plain
 from winze.readings import Point, Readings
@@ -28,6 +28,7 @@ RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetens
 KEY = re.compile(r"[0-9a-f]{16}")
 ASIDE, MEMBER = ".aside", "seed-"
 FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a seed of its ensemble
+MOST = 1 << 26  # bytes of a `run.json`
 PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
 FIELDS: dict[Any, str] = {
     str: "recipe scale key status started device source launch",
@@ -217,7 +218,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     """The fields of `run.json`; None where there is none."""
     path = folder / RUN
     try:
-        told = json.loads(path.read_bytes())
+        told = json.loads(bounded_bytes(path, MOST))
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:

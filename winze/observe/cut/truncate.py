@@ -185,6 +185,8 @@ def truncate(
 
 def check_scan(net: nn.Module, scan: Scan, force: bool = False) -> str:
     """Raise unless a scan is of this network; with `force`, return the reason instead (empty where there is none)."""
+    if not isinstance(scan, Scan):
+        raise TypeError(f"scan= takes what winze.scan or winze.Scan.load gives, not a {type(scan).__name__}")
     told = scan.readings.conventions
     if lacking := [name for name in NEEDED if name not in told]:
         raise ValueError(f"these are not the readings of a scan: they lack {', '.join(lacking)}")
@@ -378,6 +380,10 @@ def _measured(net: nn.Module, small: nn.Module, scan: Scan, feed: Feed) -> tuple
     right = {small: 0.0, net: 0.0}
     with unchanged(*right, training=False):
         for batch in feed:
+            if int(batch.labels.max()) >= told["class_count"]:
+                raise ValueError(
+                    f"{feed.name}: label {int(batch.labels.max())} is none of the scan's {told['class_count']} classes"
+                )
             for each in right:
                 logits = logits_of(each(*batch.args, **batch.kwargs), len(batch))
                 if logits is not None and not logits.isfinite().all():

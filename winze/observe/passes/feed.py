@@ -84,7 +84,9 @@ class Feed:
     def __len__(self) -> int:
         if is_pair(self.data):
             return math.ceil(len(self.data[1]) / self.batch)
-        return len(self.data) if hasattr(self.data, "__len__") else 0
+        with suppress(TypeError):  # streams, such as loaders of an IterableDataset, have no length
+            return len(self.data)
+        return 0
 
     def example(self, samples: int = 2) -> Any:
         """The first samples as arguments of the network: a tuple or a dict of keyword arguments."""
@@ -97,7 +99,7 @@ class Feed:
         taken = Example(given)
         try:
             with torch.no_grad():
-                net(*taken.args, **taken.kwargs)
+                output = net(*taken.args, **taken.kwargs)
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -106,6 +108,10 @@ class Feed:
             fix = f"; pass x.to({like})" if len(kinds) == 1 and like is not None and kinds != {like} else ""
             shapes = ", ".join(f"{str(each.dtype)[6:]} {list(each.shape)}" for each in taken.tensors)
             raise ValueError(f"{self.name}: {type(net).__name__} does not take {shapes}: {error}{fix}") from error
+        if any(isinstance(leaf, Tensor) and leaf.is_meta for leaf in torch.utils._pytree.tree_leaves(output)):
+            raise ValueError(
+                f"{type(net).__name__} computes nothing, its weights are on the meta device: load them first"
+            )
         return given
 
     def classes(self) -> Tensor:
@@ -120,7 +126,7 @@ class Feed:
     def _pairs(self) -> Iterable[tuple[Any, Any]]:
         if is_pair(self.data):
             x, y = self.data
-            _check_rows((x,), {}, y, self.name)
+            _check_rows((x,), {}, y, self.name, all_of_them=True)  # since each is cut into batches
             parts = (slice(i, i + self.batch) for i in range(0, len(y), self.batch))
             return ((_rows(x, lambda t, part=part: t[part] if t.ndim else t), y[part]) for part in parts)
         return batches_of(self.data, self.name, self.names)
@@ -219,8 +225,14 @@ def _moved(tree: Any, device: torch.device | None) -> Any:
     return _rows(tree, lambda t: t.to(device, non_blocking=True))
 
 
-def _check_rows(args: Any, kwargs: Any, labels: Tensor, name: str) -> None:
-    first = next((t for t in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)), None)
-    if first is None or first.ndim == 0 or len(first) != len(labels):
-        shape = None if first is None else tuple(first.shape)
-        raise ValueError(f"{name}: a batch has {len(labels)} labels for input of shape {shape}")
+def _check_rows(args: Any, kwargs: Any, labels: Tensor, name: str, all_of_them: bool = False) -> None:
+    leaves = torch.utils._pytree.tree_leaves((args, kwargs))
+    given = [leaf for leaf in leaves if isinstance(leaf, Tensor) and (leaf.ndim or not all_of_them)]
+    if not given:
+        kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}) or ["nothing"])
+        raise ValueError(
+            f"{name}: {len(labels)} labels for inputs that are no tensors ({kinds}): pass a tensor or array"
+        )
+    for one in given if all_of_them else given[:1]:
+        if one.ndim == 0 or len(one) != len(labels):
+            raise ValueError(f"{name}: a batch has {len(labels)} labels for input of shape {tuple(one.shape)}")

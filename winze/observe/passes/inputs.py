@@ -76,6 +76,8 @@ def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None)
         )
     if isinstance(data, Tensor | np.ndarray):
         raise TypeError(f"{name}: inputs without labels: pass a pair (x, y)")
+    if hasattr(data, "to_numpy") and not hasattr(data, "column_names"):
+        raise TypeError(f"{name}: a {type(data).__name__} of inputs without labels: pass a pair (x, y)")
     if isinstance(data, tuple | list) and len(data) == 2 and _are_labels(data[1]):
         return as_tensors(data[0], net), labels_of(data[1], name)
     if isinstance(data, DataLoader):
@@ -152,6 +154,7 @@ def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), None) if net is not None else None
 
     def tensor(leaf: Any) -> Any:
+        leaf = leaf.to_numpy() if hasattr(leaf, "to_numpy") else leaf  # a table of pandas
         if not isinstance(leaf, np.ndarray):
             return leaf
         if leaf.dtype == object or leaf.dtype.kind in "USO":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -87,6 +87,7 @@ class OutputLayer:
 
 
 def logits_of(output: Any, samples: int) -> Tensor | None:
-    """A network's output, if it has one row per sample."""
-    logits = output if isinstance(output, Tensor) else getattr(output, "logits", None)
+    """A network's output, or its part `logits`, if it has one row per sample."""
+    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    logits = output if isinstance(output, Tensor) else named
     return logits if isinstance(logits, Tensor) and logits.ndim == 2 and len(logits) == samples else None
