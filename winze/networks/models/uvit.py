@@ -56,7 +56,7 @@ class UViT(nn.Module):
         self.label_embedding = nn.Embedding(labels + 1, width) if labels else None
         self.positions = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, self.extras + tokens, width), std=0.02))
         half = depth // 2
-        self.blocks = nn.ModuleList(block(width, heads, qkv_bias=False) for _ in range(depth + 1))
+        self.blocks = nn.ModuleList(block(width, heads, qkv_bias=False, eps=1e-5) for _ in range(depth + 1))
         self.skips = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(half))
         self.norm = nn.LayerNorm(width)
         self.pixels = nn.Linear(width, patch * patch * channels)
