@@ -255,6 +255,14 @@ def test_the_published_decoder_has_16_heads():
     assert [one.attn.num_heads for one in net.encoder.blocks] == [6, 6]
 
 
-def test_images_of_another_size_are_named():
-    with pytest.raises(ValueError, match="takes images of 8 x 8, not 16 x 16"):
-        small().encoder(torch.randn(1, 3, 16, 16))
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 8, 8)])
+def test_images_of_another_shape_are_named(shape):
+    found = " x ".join(map(str, shape))
+    for net, name in ((small().encoder, "encoder"), (UViT(2, 32, side=8), "U-ViT")):
+        with pytest.raises(ValueError, match=f"this {name} takes images of 3 x 8 x 8, not {found}"):
+            net(torch.randn(1, *shape))
+
+
+def test_a_time_outside_the_diffusion_is_refused():
+    with pytest.raises(ValueError, match=r"a time in \[0, 1\], not 2"):
+        AtTime(UViT(2, 32, side=8), 2.0)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.networks.models.init import check_sizes
+from winze.networks.models.init import check_images, check_sizes
 from winze.networks.network_error import NetworkError
 
 HEAD = 64
@@ -156,9 +156,7 @@ class Encoder(nn.Module):
         Visible patches [sample, number] are picked before they are embedded: pixels need no gradient, and so none has
         to be spread over hidden patches.
         """
-        if images.shape[-2:] != (self.side, self.side):
-            size = " x ".join(map(str, images.shape[-2:]))
-            raise ValueError(f"this encoder takes images of {self.side} x {self.side}, not {size}")
+        check_images(images, (self.embedding.in_channels, self.side, self.side), "encoder")
         positions = self.positions
         if visible is None:
             tokens: Tensor = self.embedding(images).flatten(2).transpose(1, 2)
