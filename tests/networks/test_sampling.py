@@ -78,8 +78,18 @@ def test_a_uvit_draws_finite_images_and_is_left_as_it_was():
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"method": "euler"}, "method is one of sde"), ({"steps": 0}, "steps must be at least 1")],
+    [
+        ({"method": "euler"}, "method is one of sde"),
+        ({"steps": 0}, "steps must be at least 1"),
+        ({"guidance": 0.4}, "give labels= too"),
+        ({"labels": torch.zeros(2)}, "2 labels for 1 images"),
+    ],
 )
 def test_bad_options_are_named(options, said):
     with pytest.raises(ValueError, match=said):
         draw(Gaussian(), (1, 1, 2, 2), **options)
+
+
+def test_labels_that_the_network_does_not_know_are_named():
+    with pytest.raises(ValueError, match="labels run from 4 to 4; the network knows 0 to 3"):
+        draw(UViT(2, 32, side=8, labels=4), (1, 3, 8, 8), labels=torch.tensor([4]))

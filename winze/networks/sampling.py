@@ -43,6 +43,11 @@ def draw(
         raise ValueError(f"steps must be at least 1, got {steps}")
     if labels is not None and len(labels) != shape[0]:
         raise ValueError(f"{len(labels)} labels for {shape[0]} images")
+    known = getattr(net, "labels", None)
+    if labels is not None and known and not 0 <= int(labels.min()) <= int(labels.max()) < known:
+        raise ValueError(f"labels run from {labels.min()} to {labels.max()}; the network knows 0 to {known - 1}")
+    if guidance and labels is None:
+        raise ValueError("guidance moves the noise by what a label adds: give labels= too")
     device = next(net.parameters()).device
     generator = torch.Generator(device).manual_seed(seed)
     start = torch.randn(shape, generator=generator, device=device)

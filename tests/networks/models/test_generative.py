@@ -123,10 +123,18 @@ def test_a_decayed_encoder_starts_as_the_product_of_its_factors():
     assert all(rule == winze.Standard() for rule in alphas)
 
 
-def test_decoder_block_j_takes_the_skip_of_the_jth_deepest_odd_block():
-    assert small().decoder.sources == [5, 3, 1]
-    net = small(depth=12, decoder_depth=8)
-    assert net.decoder.sources == [11, 9, 7, 5, 3, 1]
+@pytest.mark.parametrize(("depth", "sources"), [(12, [11, 9, 7, 5, 3, 1]), (6, [5, 3, 1]), (5, [4, 2]), (2, [1])])
+def test_decoder_block_j_takes_the_jth_deepest_of_every_second_block_from_the_last_on(depth, sources):
+    assert small(depth=depth, decoder_depth=8).decoder.sources == sources
+
+
+def test_every_block_of_an_encoder_of_odd_depth_is_trained():
+    net = small(depth=3, zero_init=False)
+    torch.nn.init.normal_(net.decoder.pixels.weight)
+    for join in net.decoder.joins:
+        torch.nn.init.normal_(join.outer.weight)
+    net(IMAGES)[0].square().sum().backward()
+    assert all(one.grad is not None and one.grad.abs().sum() > 0 for one in net.encoder.blocks[-1].parameters())
 
 
 def test_without_latents_the_decoder_hears_of_the_image_through_the_skips_alone():
@@ -185,6 +193,11 @@ def test_a_uvit_pops_its_skips_last_in_first_out():
     assert torch.equal(fed[1], outputs[0])
 
 
+def test_norms_have_the_published_constants():
+    for net, eps in ((small(), 1e-6), (UViT(2, 32, side=8), 1e-5)):
+        assert {one.eps for one in net.modules() if isinstance(one, torch.nn.LayerNorm)} == {eps}
+
+
 def test_decay_runs_over_every_branch_of_a_uvit_in_order():
     net = winze.rewire(UViT(4, 32, side=8, patch=2), winze.DecayedIdentity(0.7), example=(IMAGES, torch.rand(3)))
     found = winze.junctions(net, (IMAGES, torch.rand(3)))
@@ -211,6 +224,7 @@ def test_a_uvit_at_a_time_is_read_the_same_twice():
         ({"patch": 3}, "patches of 3 x 3 do not fill an image of 8 x 8"),
         ({"mask": 1.0}, "mask ratio lies between 0 and 1"),
         ({"decoder_depth": 2}, "3 skips of 6 encoder blocks need as many decoder blocks, not 2"),
+        ({"depth": 1}, "at least 2 blocks, or skips=False"),
         ({"skips": False}, "sees nothing"),
         ({"decoder_input": "image"}, "decoder_input is 'pos' or 'latent'"),
         ({"width": 30}, "multiple of 4"),
@@ -241,6 +255,14 @@ def test_the_published_decoder_has_16_heads():
     assert [one.attn.num_heads for one in net.encoder.blocks] == [6, 6]
 
 
-def test_images_of_another_size_are_named():
-    with pytest.raises(ValueError, match="takes images of 8 x 8, not 16 x 16"):
-        small().encoder(torch.randn(1, 3, 16, 16))
+@pytest.mark.parametrize("shape", [(3, 16, 16), (1, 8, 8)])
+def test_images_of_another_shape_are_named(shape):
+    found = " x ".join(map(str, shape))
+    for net, name in ((small().encoder, "encoder"), (UViT(2, 32, side=8), "U-ViT")):
+        with pytest.raises(ValueError, match=f"this {name} takes images of 3 x 8 x 8, not {found}"):
+            net(torch.randn(1, *shape))
+
+
+def test_a_time_outside_the_diffusion_is_refused():
+    with pytest.raises(ValueError, match=r"a time in \[0, 1\], not 2"):
+        AtTime(UViT(2, 32, side=8), 2.0)

@@ -163,3 +163,8 @@ def test_settings_that_make_no_sense_are_named(made, said):
 def test_labels_that_are_missing_are_named():
     with pytest.raises(ValueError, match="needs labels"):
         Denoise(labels=True).build(1)(UViT(2, 32, side=8, labels=2), IMAGES, None)
+
+
+def test_labels_that_the_network_was_not_built_for_are_named():
+    with pytest.raises(ValueError, match="labels go up to 2; the network was built for 2 classes"):
+        Denoise(labels=True).build(1)(UViT(2, 32, side=8, labels=2), IMAGES, torch.full((len(IMAGES),), 2))

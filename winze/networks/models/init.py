@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 
 from winze.networks.network_error import NetworkError
 
@@ -32,6 +32,13 @@ def check_sizes(**sizes: int) -> None:
     for name, size in sizes.items():
         if size < 1:
             raise NetworkError(f"{name} must be at least 1, got {size}")
+
+
+def check_images(images: Tensor, shape: tuple[int, int, int], of: str) -> None:
+    """Raise unless a batch of images has the shape (channel, height, width) that a network was built for."""
+    if tuple(images.shape[1:]) != shape:
+        wanted, found = (" x ".join(map(str, one)) for one in (shape, images.shape[1:]))
+        raise ValueError(f"this {of} takes images of {wanted}, not {found}")
 
 
 def check_width(width: float) -> None:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from winze.networks.models.init import check_sizes
+from winze.networks.models.init import check_images, check_sizes
 from winze.networks.network_error import NetworkError
 
 HEAD = 64
@@ -26,8 +26,9 @@ PRESETS = {
 class MaskedAutoencoder(nn.Module):
     """Encode the visible patches of an image, and predict the others (He et al., 2022, arXiv 2111.06377).
 
-    With `skips` the outputs of every second encoder block (1, 3, 5, ...) enter the decoder, the deepest first: decoder
-    block j takes [skip, x] through two linear layers, and adds the result (Zhang et al., 2024, arXiv 2404.10947).
+    With `skips` the outputs of every second encoder block, the last one among them (of 12: 1, 3, 5, ..., 11), enter the
+    decoder, the deepest first: decoder block j takes [skip, x] through two linear layers, and adds the result (Zhang et
+    al., 2024, arXiv 2404.10947).
     `decoder_input="pos"`: the decoder starts from positions alone, so that all content comes through the skips;
     "latent": from the encoder's last tokens, as in the original. The encoder's last linear layers start at zero with
     `zero_init`, which decayed shortcuts need: `winze.rewire(net, DecayedIdentity(0.6), where="encoder.*")`.
@@ -65,6 +66,8 @@ class MaskedAutoencoder(nn.Module):
             raise NetworkError(f"patches of {patch} x {patch} do not fill an image of {side} x {side}")
         if not 0 < mask < 1:
             raise NetworkError(f"the mask ratio lies between 0 and 1, not {mask}")
+        if skips and depth < 2:
+            raise NetworkError("long skips start at every second encoder block: at least 2 blocks, or skips=False")
         if skips and decoder_depth < depth // 2:
             raise NetworkError(
                 f"{depth // 2} skips of {depth} encoder blocks need as many decoder blocks, not {decoder_depth}"
@@ -84,7 +87,7 @@ class MaskedAutoencoder(nn.Module):
         self.patch, self.tokens, self.channels = patch, tokens, channels
         self.encoder = Encoder(depth, width, channels, side, patch, heads, zero_init, final_norm)
         self.encoder.norm_clip, self.encoder.half_stream = norm_clip, half_stream
-        sources = list(range(1, depth, 2))[::-1] if skips else []
+        sources = list(range(depth - 1, 0, -2)) if skips else []
         self.decoder = Decoder(
             decoder_depth,
             decoder_width,
@@ -153,9 +156,7 @@ class Encoder(nn.Module):
         Visible patches [sample, number] are picked before they are embedded: pixels need no gradient, and so none has
         to be spread over hidden patches.
         """
-        if images.shape[-2:] != (self.side, self.side):
-            size = " x ".join(map(str, images.shape[-2:]))
-            raise ValueError(f"this encoder takes images of {self.side} x {self.side}, not {size}")
+        check_images(images, (self.embedding.in_channels, self.side, self.side), "encoder")
         positions = self.positions
         if visible is None:
             tokens: Tensor = self.embedding(images).flatten(2).transpose(1, 2)
@@ -299,14 +300,14 @@ def _along(index: Tensor, width: int) -> Tensor:
     return index[:, :, None].expand(-1, -1, width)
 
 
-def block(width: int, heads: int | None = None, qkv_bias: bool = True) -> nn.Module:
+def block(width: int, heads: int | None = None, qkv_bias: bool = True, eps: float = 1e-6) -> nn.Module:
     """timm's pre-norm transformer block, with Xavier's weights; heads of 64 features where none are asked for."""
     from timm.models.vision_transformer import Block
 
     heads = max(1, width // HEAD) if heads is None else heads
     if width % heads:
         raise NetworkError(f"a width of {width} cannot be shared by {heads} heads")
-    norm: Any = partial(nn.LayerNorm, eps=1e-6)
+    norm: Any = partial(nn.LayerNorm, eps=eps)
     made = Block(width, heads, qkv_bias=qkv_bias, norm_layer=norm)
     for module in made.modules():
         if isinstance(module, nn.Linear):

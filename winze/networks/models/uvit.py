@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from winze.networks.models.init import check_sizes
+from winze.networks.models.init import check_images, check_sizes
 from winze.networks.models.mae import block
 from winze.networks.network_error import NetworkError
 
@@ -56,7 +56,7 @@ class UViT(nn.Module):
         self.label_embedding = nn.Embedding(labels + 1, width) if labels else None
         self.positions = nn.Parameter(nn.init.trunc_normal_(torch.empty(1, self.extras + tokens, width), std=0.02))
         half = depth // 2
-        self.blocks = nn.ModuleList(block(width, heads, qkv_bias=False) for _ in range(depth + 1))
+        self.blocks = nn.ModuleList(block(width, heads, qkv_bias=False, eps=1e-5) for _ in range(depth + 1))
         self.skips = nn.ModuleList(nn.Linear(2 * width, width) for _ in range(half))
         self.norm = nn.LayerNorm(width)
         self.pixels = nn.Linear(width, patch * patch * channels)
@@ -72,6 +72,7 @@ class UViT(nn.Module):
                 nn.init.zeros_(one.get_submodule("mlp.fc2").weight)  # type: ignore[arg-type]
 
     def forward(self, images: Tensor, t: Tensor | None = None, labels: Tensor | None = None) -> Tensor:
+        check_images(images, (self.channels, self.side, self.side), "U-ViT")
         if labels is not None and self.label_embedding is None:
             raise ValueError("this U-ViT was built without labels: build it with labels=, the number of classes")
         t = torch.zeros(len(images), device=images.device) if t is None else t
@@ -106,6 +107,8 @@ class AtTime(nn.Module):
 
     def __init__(self, net: nn.Module, t: float, beta: tuple[float, float] = (0.1, 20.0)) -> None:
         super().__init__()
+        if not 0 <= t <= 1:
+            raise ValueError(f"a diffusion model is read at a time in [0, 1], not {t}")
         self.net, self.t, self.beta = net, t, beta
 
     def forward(self, images: Tensor) -> Tensor:

@@ -25,6 +25,7 @@ DEPARTURES = (
     "12 x 192 and a decoder of 6 x 128, instead of ImageNet",
     "probes at every block and while training are ridge regressions on standardised features, of the class token and "
     "of the mean of all tokens",
+    "random crops are stretched bilinearly instead of bicubically",
 )
 probe, rank = last("probe"), last("effective_rank")
 linear = Whole("linear_imagenet100").named("linear probe, ImageNet-100 protocol")

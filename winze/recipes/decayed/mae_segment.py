@@ -80,11 +80,12 @@ def predicted_segments(encoder: nn.Module, preprocess: Preprocess, images: Tenso
 
 own = {"data": Data("tinyimagenet100", size=64), "network": replace(use.study.network, name="winze/mae_64")}
 segmented = Segmented(**{one.name: getattr(use.study, one.name) for one in fields(use.study)} | own)
+by_kmeans = "the paper does not state its clustering: k-means on the patch tokens of all images, scaled to length 1"
 on_digits = "on digits, classes are pixels brighter and darker than the mean of their image"
 
 recipe = Recipe(
     "decayed/mae_segment",
-    **use.about("fig. 4", study=segmented, work=work, departures=(*use.DEPARTURES, on_digits))
+    **use.about("fig. 4", study=segmented, work=work, departures=(*use.DEPARTURES, by_kmeans, on_digits))
     | {"measures": (*use.MEASURES, "segment_iou")},
     shows="patch tokens of a decayed encoder group pixels by class",
     axes={"alpha": Axis("network.rule.alpha_min", (1.0, 0.7))},

@@ -3,6 +3,7 @@
     winze run erosion/curves --scale cpu    # an MLP on digits
     winze run erosion/curves --scale gpu    # VGG-19 and ResNet-18 on CIFAR-10, 8 points x 3 seeds
     winze run erosion/curves --scale imagenet --set weights=resnet50.safetensors    # ten classes, your ImageNet folder
+    winze run erosion/curves --scale imagenet --set network.name=torchvision/vgg19 --set weights=vgg19.safetensors
 
 Task 0 is plain images (or images with a square of random colour), task 1 the same images and labels, with a square
 whose colour tells the class. `--set gradcam=6` also stores GradCAM before and after (extra `gradcam`).

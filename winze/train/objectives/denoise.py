@@ -44,7 +44,7 @@ class NoisePrediction(Objective):
 
     def __init__(self, goal: Denoise | None = None) -> None:
         super().__init__()
-        self.goal = Denoise() if goal is None else goal
+        self.goal, self._checked = Denoise() if goal is None else goal, False
 
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
         return self._errors(net, x, y, torch.rand(len(x), device=x.device), torch.randn_like(x)).mean()
@@ -69,8 +69,12 @@ class NoisePrediction(Objective):
     def _labels(self, net: nn.Module, y: Tensor | None) -> Tensor:
         if y is None:
             raise ValueError("Denoise(labels=True) needs labels, and the data has none")
+        none = int(getattr(uncompiled(net), "labels", 0))
+        if none and not self._checked:  # once, since it waits for the device
+            self._checked = True
+            if int(y.max()) >= none:
+                raise ValueError(f"labels go up to {int(y.max())}; the network was built for {none} classes")
         if not self.training:
             return y
-        none = int(getattr(uncompiled(net), "labels", 0))
         hidden = torch.rand(y.shape, device=y.device) < self.goal.drop_labels
         return torch.where(hidden, none, y)

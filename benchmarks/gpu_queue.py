@@ -1,0 +1,348 @@
+"""The runs that one GPU still owes, in order of worth, as far as the time of a machine allows.
+
+    python benchmarks/gpu_queue.py --list                                   # items, runs done, minutes still needed
+    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # there, again and again until nothing fits
+    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # here
+    python benchmarks/gpu_queue.py --mini --items 1-8 --hold 9 --pack out   # the same on a CPU, two tiny runs per item
+
+`--hold`: the minutes for which the machine is at hand, counted from the first command; only runs that end within them
+are started. `--minutes` ends this command; the next one resumes from checkpoints, which need not leave the machine.
+`--pack` writes what finished runs read into a few archives of less than 16 MiB, without weights. Runs that are kept in
+results/ or finished in --out are skipped, and runs whose data is absent ($WINZE_DATA) are named. Runs with the same
+flags share one pool of processes under MPS. Needs torch, timm, Lightning Fabric and what figures and probes import.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import tarfile
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from winze.atomic import write_atomically
+from winze.lab import Job, Recipe, recipe
+from winze.lab.runs.job import plain
+from winze.lab.runs.results import load
+from winze.lab.runs.store import Runs
+from winze.lab.runs.sweep import sweep
+from winze.train import Hardware
+
+THREADS = 1  # of every process, so that runs in pools of other sizes share trainings too
+ARCHIVES, ROOM = 8, 15 << 20  # archives, and bytes of files in each, before they are compressed
+RESERVE = 45.0  # seconds that stay free at the end
+
+
+@dataclass(frozen=True)
+class Line:
+    """Some runs of a recipe.
+
+    `cost`: the seconds of a full GPU that one run takes, `again` those where its training is already in the folder,
+    `alone` the seconds of a run that has the GPU to itself. Those of erosion/curves, generative/forgetting and the
+    tunnel recipes come from kept runs (their seconds by the number of processes), all others are estimates. `weights`:
+    whether the weights come back too.
+    """
+
+    recipe: str
+    cost: float
+    alone: float
+    at: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    again: float | None = None
+    seeds: tuple[int, ...] | None = None
+    scale: str = "gpu"
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    processes: int = 12
+    compiled: bool = False
+    weights: bool = False
+
+    def __str__(self) -> str:
+        parts = [f"{name}={','.join(map(str, labels))}" for name, labels in self.at.items()]
+        parts += [f"{name}={value}" for name, value in self.settings.items()]
+        parts += [] if self.seeds is None else [f"seeds {','.join(map(str, self.seeds))}"]
+        return " ".join([self.recipe, *([] if self.scale == "gpu" else [self.scale]), *parts])
+
+
+def masked(name: str, at: Mapping[str, tuple[Any, ...]], **how: Any) -> Line:
+    """Runs of a masked autoencoder: 400 epochs, compiled, at most 7 at once."""
+    whole: dict[str, Any] = {"cost": 290, "alone": 480, "again": 40, "processes": 7, "compiled": True}
+    return Line(f"decayed/{name}", at=at, **whole | how)
+
+
+def table1(at: Mapping[str, tuple[Any, ...]], seeds: tuple[int, ...]) -> Line:
+    """Runs of table 1 of ResidualDroppath for 300 epochs."""
+    return Line("residual_droppath/table1", 360, 900, at, seeds=seeds, scale="paper", processes=4)
+
+
+DROPPATH: dict[str, Any] = {"network": ("resnet50d",), "data": ("cifar10",), "profile": ("linear",)}
+DROPPATH |= {"repeat": (1,), "junctions": ("all",)}
+CIFAR, TINY = {"data": ("cifar10",)}, {"data": ("tinyimagenet100",)}
+PAIR: dict[str, Any] = {"alpha": (1.0, 0.6)}
+SMALLER: dict[str, Any] = {"cost": 180, "alone": 330}
+DIFFUSION: dict[str, Any] = {"cost": 420, "alone": 600, "again": None}
+PLAN = (
+    # S2: the main contrast, and what else is read of the same networks
+    masked("mae_alpha", CIFAR | PAIR),
+    masked("mae_rank", PAIR),
+    masked("mae_skips", CIFAR | {"skips": ("with",)}),
+    masked("mae_skips", CIFAR | {"skips": ("without",)}),
+    # S6 and S5, which cost little
+    Line("generative/transfer", 4, 45),
+    Line("generative/reconstruction", 4, 45),
+    Line("synthetic/meta", 200, 480, {"source": ("synthetic",)}, again=60),
+    Line("synthetic/meta", 200, 480, {"source": ("real", "gan", "mlp")}, again=60),
+    # S7
+    Line("erosion/layers", 42, 220),
+    Line("erosion/similarity", 40, 210, again=8),
+    Line("erosion/needs", 25, 160),
+    # S3
+    masked("diffusion", {"labels": ("none",)} | PAIR, **DIFFUSION),
+    # more of S2, S5, S6, S7, and the crossings
+    masked("mae_alpha", CIFAR | {"alpha": (0.8, 0.7, 0.5)}),
+    masked("mae_rank", {}),
+    masked("mae_rules", {}, seeds=(0,)),
+    Line("erosion/plasticity", 45, 260),
+    Line("erosion/ratio", 25, 160),
+    Line("erosion/rules", 45, 260),
+    Line("tunnel/swap_temperature", 28, 200),
+    Line("tunnel/collapse_forgetting", 30, 200),
+    Line("generative/forgetting", 12, 110),
+    Line("generative/drift", 12, 110, again=2),
+    Line("synthetic/other_learners", 200, 480, again=20),
+    # S1 and S8: what the other systems still lack
+    table1(DROPPATH | {"algorithm": ("output_sample", "weights_sample")}, (0, 1, 2)),
+    Line("residual_droppath/gradients", 30, 200),
+    Line("tunnel/protocol", 150, 900, {"pool": ("mean",), "probe": ("ridge",)}, again=10),
+    Line("tunnel/protocol", 150, 900, again=15),
+    Line("tunnel/learning_rate", 45, 300),
+    Line("tunnel/neural_collapse", 45, 300),
+    Line("residual_droppath/freezing", 72, 300),
+    Line("residual_droppath/table1", 72, 300, {"data": ("cifar10",)}, seeds=(0,)),
+    table1(DROPPATH | {"algorithm": ("standard", "droppath"), "repeat": (2,)}, (0,)),
+    table1(DROPPATH | {"network": ("resnet50",)}, (0,)),
+    Line("residual_droppath/cost", 15, 15, processes=1),
+    Line("tunnel/rules", 21, 200),
+    Line("tunnel/capacity", 14, 150),
+    Line("tunnel/substitution", 12, 120),
+    Line("tunnel/shorter", 8, 80),
+    Line("tunnel/held", 8, 80),
+    Line("residual_droppath/ablation", 8, 60),
+    # S9 and S4 at length
+    Line("temperature/training", 150, 600, {"network": ("resnet20",), "temperature": (1, 1000)}, scale="paper"),
+    Line("decayed/supervised", 300, 900, {"blocks": (8, 12, 16), "alpha": (1.0, 0.7, 0.4)}, scale="paper"),
+    # more data, settings and length for S2 and S3
+    masked("mae_alpha", TINY | PAIR, **SMALLER),
+    masked("mae_skips", TINY, seeds=(0,), **SMALLER),
+    masked("mae_maps", {}, seeds=(0,)),
+    masked("diffusion", {"labels": ("none",), "alpha": (0.8, 0.7)}, seeds=(0,), **DIFFUSION),
+    masked("diffusion", {"labels": ("classes",)}, seeds=(0,), **DIFFUSION),
+    masked("mae_settings", {}, seeds=(0,)),
+    masked("mae_alpha", CIFAR | PAIR, seeds=(0,), settings={"network.name": "winze/mae8x128"}, weights=True),
+    masked("mae_alpha", CIFAR | PAIR, scale="paper", cost=540, alone=850),
+)
+"""What is run; the last two give encoders small enough to come with the package, and 800 epochs."""
+
+BRIEF = {"data.limit": 128, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}
+BRIEF |= {"training.precision": "32-true", "training.channels_last": False}
+SMALL_NET = {"depth": 4, "width": 32, "decoder_depth": 2, "decoder_width": 32}
+MINI: Mapping[str, dict[str, Any]] = {
+    "decayed/mae": BRIEF
+    | {f"network.options.{name}": value for name, value in SMALL_NET.items()}
+    | {"watching.every.count": 1, "watching.probe_samples": 128},
+    "decayed/diffusion": BRIEF
+    | {"training.length.count": 8, "network.name": "winze/uvit2x32"}
+    | {"times": (0.01, 0.1), "images": 64, "steps": 3},
+    "generative/": {"data.limit": 400, "training.length.count": 2, "iterations": 5},
+    "synthetic/": {"data.limit": 600, "training.length.count": 2, "orders": 2, "steps": (1, 2), "batches": (5, 20)}
+    | {"gan.length.count": 3, "mlp.length.count": 3, "mlp_orders": 1, "training.objective.pool": 20}
+    | {"training.objective.steps": 2},
+    "residual_droppath/cost": {"pairs": 2, "training.batch": 4, "network.name": "winze/resnet20x0.25"}
+    | {"training.precision": "32-true", "training.channels_last": False},
+    "": BRIEF,
+}
+"""Settings of tiny runs, by the beginning of a recipe's name."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """A line of the plan: its recipe, and the runs of it that are not kept in results/ yet."""
+
+    number: int
+    line: Line
+    recipe: Recipe
+    jobs: tuple[Job, ...]
+    kept: int
+
+    @classmethod
+    def of(cls, number: int, mini: bool = False) -> Item:
+        """The item of a number; `mini`: its first and last run with settings that make them tiny."""
+        line = PLAN[number - 1]
+        if mini:
+            own = next(settings for start, settings in MINI.items() if line.recipe.startswith(start))
+            line = replace(line, settings={**line.settings, **own}, cost=5, alone=5, again=None, processes=2)
+        made = recipe(line.recipe).with_settings(line.settings, line.scale)
+        jobs = made.jobs(line.scale, line.at, line.seeds)
+        if mini:
+            return cls(number, line, made, tuple({job.key: job for job in (jobs[0], jobs[-1])}.values()), 0)
+        kept = load(made).get(line.scale, {})
+        left = tuple(job for job in jobs if job.seed not in kept.get(job.point, {}))
+        return cls(number, line, made, left, len(jobs) - len(left))
+
+    def told(self, runs: Runs, trained: set[str]) -> str:
+        """How many runs are done, how long the others take, and the line."""
+        left = [job for job in self.jobs if not runs.is_done(job)]
+        whole, minutes = self.kept + len(self.jobs), sum(cost(self.line, job, trained) for job in left) / 60
+        trained |= {training_of(job) for job in left}
+        return f"{self.number:2d}  {whole - len(left):3d} of {whole:3d}  {minutes:6.1f} min  {PLAN[self.number - 1]}"
+
+
+def main() -> None:
+    """Run the items, as far as the time allows; or list, or unpack."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("runs"), help="folder of runs")
+    parser.add_argument("--minutes", type=float, default=1e6, help="time limit of this command")
+    parser.add_argument("--hold", type=float, help="minutes of the machine, from the first command on")
+    parser.add_argument("--items", default=f"1-{len(PLAN)}", help="numbers and ranges, in the order in which they run")
+    parser.add_argument("--pack", type=Path, help="folder for archives of what finished runs read")
+    parser.add_argument("--unpack", type=Path, help="folder of such archives, which go into --out")
+    parser.add_argument("--list", action="store_true", help="print the items and end")
+    parser.add_argument("--mini", action="store_true", help="two tiny runs of each item on the CPU, in OUT/mini")
+    args = parser.parse_args()
+    out = (args.out / "mini" if args.mini else args.out).absolute()
+    if args.unpack is not None:
+        print(f"{unpack(args.unpack, out)} runs unpacked into {out}")
+        return
+    try:
+        items = [Item.of(number, args.mini) for number in numbers(args.items)]
+    except ValueError as error:
+        parser.error(str(error))
+    if not args.list:
+        begun = time.monotonic()
+        left = math.inf if args.hold is None else held(out, args.hold)
+        print(f"minutes of the machine: {left / 60:.1f}", flush=True)
+        signal.signal(signal.SIGALRM, signal.default_int_handler)
+        signal.setitimer(signal.ITIMER_REAL, 60 * args.minutes)
+        try:
+            perform(items, out, left, Hardware("cpu" if args.mini else "auto", threads=THREADS))
+        except KeyboardInterrupt:
+            print("the time of this command is over: the same command resumes")
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        print(f"{(time.monotonic() - begun) / 60:.1f} minutes")
+    if args.pack is not None:
+        print(pack(items, Runs(out), args.pack))
+    trained: set[str] = set()
+    print("\n".join(item.told(Runs(out), trained) for item in items))
+
+
+def held(out: Path, minutes: float) -> float:
+    """The seconds for which the machine is still at hand; the first command stores when they end."""
+    file = out / ".until"
+    left = float(json.loads(file.read_bytes())) - time.time() if file.is_file() else 0.0
+    if left > 0:
+        return left
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(file, json.dumps(time.time() + 60 * minutes).encode())
+    return 60 * minutes
+
+
+def perform(items: list[Item], out: Path, left: float, hardware: Hardware) -> None:
+    """Run what fits, items with the same flags in one pool, until nothing fits; a run that fails is named."""
+    ends, runs, failed = time.monotonic() + left - RESERVE, Runs(out), set[str]()
+    while batch := fitting(items, runs, failed, ends - time.monotonic()):
+        line = batch[0][0]
+        how = replace(hardware, compile=line.compiled and hardware.accelerator != "cpu")
+        jobs = [job for _, job in batch]
+        print(f"{len(jobs)} runs of {', '.join(dict.fromkeys(one.recipe for one, _ in batch))}", flush=True)
+        for done in sweep(jobs, out, jobs_at_once=line.processes, on="processes", hardware=how):
+            if done.error is not None:
+                failed.add(done.job.key)
+                print(f"failed: {done.job}: {type(done.error).__name__}: {done.error}", flush=True)
+
+
+def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> list[tuple[Line, Job]]:
+    """The next runs for one pool: those that were begun, then in order, as many as end within `left` seconds.
+
+    Of runs that share a training, one is in a pool: the others would wait for it.
+    """
+    every = [(item.line, job) for item in items for job in item.jobs if job.key not in failed]
+    trained = {training_of(job) for _, job in every if runs.is_done(job)}
+    open_ = [(line, job) for line, job in every if not runs.is_done(job)]
+    chosen: list[tuple[Line, Job]] = []
+    total = 0.0
+    for line, job in sorted(open_, key=lambda one: not runs.folder(one[1]).is_dir()):
+        own, training = cost(line, job, trained), training_of(job)
+        same = not chosen or (line.processes, line.compiled) == (chosen[0][0].processes, chosen[0][0].compiled)
+        alike = any(training == training_of(other) for _, other in chosen)
+        longest = own if training in trained else max(own, line.alone)
+        if same and not alike and total + own <= left and longest <= left:
+            chosen.append((line, job))
+            total += own
+    return chosen
+
+
+def cost(line: Line, job: Job, trained: set[str]) -> float:
+    """The seconds of a full GPU that a run takes."""
+    return line.again if line.again is not None and training_of(job) in trained else line.cost
+
+
+def training_of(job: Job) -> str:
+    """What runs have in common that share a training."""
+    config = job.config
+    own = [getattr(config, name, None) for name in ("network", "data", "training", "watching", "first", "square")]
+    return json.dumps([job.recipe.partition("/")[0], job.seed, plain(own)], sort_keys=True)
+
+
+def pack(items: Iterable[Item], runs: Runs, folder: Path) -> str:
+    """Write what finished runs read into archives, runs in the order of the plan; says what did not fit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    done = {job.key: item.line for item in items for job in item.jobs if runs.is_done(job)}
+    groups: list[list[Path]] = []
+    rest, room = 0, 0
+    for key, line in done.items():
+        files = [one for one in sorted((runs.root / key).rglob("*")) if one.is_file()]
+        files = [one for one in files if line.weights or one.suffix != ".safetensors"]
+        size = sum(one.stat().st_size for one in files)
+        if size > room and len(groups) == ARCHIVES:
+            rest += 1
+            continue
+        if size > room:
+            groups.append([])
+            room = ROOM
+        groups[-1] += files
+        room -= size
+    for number, files in enumerate(groups, 1):
+        with tarfile.open(folder / f"runs-{number}.tar.gz", "w:gz") as archive:
+            for one in files:
+                archive.add(one, one.relative_to(runs.root))
+    said = f"{len(done) - rest} finished runs in {len(groups)} archives in {folder}"
+    return f"{said}; {rest} did not fit" if rest else said
+
+
+def unpack(folder: Path, out: Path) -> int:
+    """Extract all archives of a folder; returns the number of runs."""
+    out.mkdir(parents=True, exist_ok=True)
+    keys: set[str] = set()
+    for file in sorted(folder.rglob("runs-*.tar.gz")):
+        with tarfile.open(file) as archive:
+            keys |= {name.partition("/")[0] for name in archive.getnames()}
+            archive.extractall(out, filter="data")
+    return len(keys)
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers of items in a text such as 9-14,3."""
+    found: list[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if not (first.isdigit() and (last or first).isdigit() and 1 <= int(first) <= int(last or first) <= len(PLAN)):
+            raise ValueError(f"--items are numbers and ranges from 1 to {len(PLAN)}, not {part!r}")
+        found += range(int(first), int(last or first) + 1)
+    return found
+
+
+if __name__ == "__main__":
+    main()
