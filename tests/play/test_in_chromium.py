@@ -246,6 +246,16 @@ def test_the_keyboard_reaches_every_control_and_trains(open_page: Any):
     until(lambda: page.inner_text("#start") == "Start")
 
 
+def test_a_tap_on_a_node_shows_its_card(open_page: Any):
+    page = open_page(QUICK, width=375, has_touch=True, is_mobile=True)
+    place = layout_of(page, 3, 4)
+    page.tap("#nodes-a", position={"x": 2 + place["pitch"] + place["map"] / 2, "y": place["middle"]})
+    page.wait_for_selector("#card:not([hidden])")
+    assert page.inner_text("#card-text strong").startswith("h₀, node")
+    page.tap("h1")
+    until(lambda: page.locator("#card").is_hidden())
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_colours_are_those_of_the_report(open_page: Any, scheme: str):
     page = open_page(QUICK, scheme=scheme)

@@ -55,20 +55,26 @@ def test_the_link_to_the_panels_keeps_the_settings(open_page: Any):
     assert page.input_value("#a-depth") == "3"
 
 
-def test_the_copied_python_gives_the_first_loss_of_the_page(open_page: Any, capsys: pytest.CaptureFixture[str]):
+def test_the_copied_python_gives_the_loss_and_the_accuracy_of_the_page(
+    open_page: Any, capsys: pytest.CaptureFixture[str]
+):
     page = open_page(f"{QUICK}&a.rule=ResidualDropPath&a.rule.rate=0.5&seed=4")
     until(lambda: "ResidualDropPath" in page.inner_text("#title-0"))
     page.click("#step")
     until(lambda: step_of(page) == 1 and re.search(r"loss \d", page.inner_text("#loss .read")))
-    shown = float(re.search(r"loss ([\d.]+)", page.inner_text("#loss .read"))[1])
+    shown, accuracy = map(
+        float, re.search(r"loss ([\d.]+), test accuracy ([\d.]+)", page.inner_text("#loss .read")).groups()
+    )
     page.click("#python-a")
     page.wait_for_selector("#text-dialog[open]")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.click("#text-copy")
     until(lambda: page.inner_text("#text-copy") == "Copied")
     exec(page.evaluate("() => navigator.clipboard.readText()"), {})
-    first = float(re.search(r"first loss ([\d.e-]+)", capsys.readouterr().out)[1])
+    told = capsys.readouterr().out
+    first, reached = (float(re.search(rf"{name} ([\d.e-]+)", told)[1]) for name in ("first loss", "test accuracy"))
     assert float(f"{first:.3g}") == shown
+    assert 100 * reached == pytest.approx(accuracy, abs=0.051)
     page.keyboard.press("Escape")
     assert page.locator("#text-dialog[open]").count() == 0
 

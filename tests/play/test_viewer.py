@@ -56,6 +56,12 @@ def test_a_file_of_kept_runs_is_opened_with_one_seed_per_point_where_there_are_m
     assert len(many["scans"]) <= MOST
 
 
+def test_kept_runs_are_named_by_what_differs():
+    names = [one["name"] for one in opened([RESULTS / "residual_droppath" / "table1.json"])["scans"]]
+    assert len(set(names)) == len(names)
+    assert all("algorithm" in name and "profile" not in name for name in names)
+
+
 def test_a_file_that_keeps_no_runs_is_refused(tmp_path: Path):
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(ResultsError, match="winze runs keep"):
@@ -144,6 +150,20 @@ def test_the_runs_of_a_recipe_are_compared_by_letters(open_page: Any):
         inside, around = page.locator(".scroll").bounding_box(), page.locator("#settings").bounding_box()
         assert inside["x"] + inside["width"] <= around["x"] + around["width"]
         assert page.locator(".facts tr").first.locator("th").count() == 10
+        page.close()
+
+
+@pytest.mark.slow
+def test_runs_without_probes_show_their_measure_alone(open_page: Any, tmp_path: Path):
+    with playground(str(RESULTS / "residual_droppath" / "spiral.json")) as address:
+        page = open_page(at=address)
+        assert page.inner_text("#depth .read") == "A: no probes stored; B: no probes stored"
+        with page.expect_download() as waiting:
+            page.click("button[aria-label='Save Depth profile as SVG']")
+        waiting.value.save_as(tmp_path / "depth.svg")
+        words = (tmp_path / "depth.svg").read_text(encoding="utf-8")
+        assert "CKA to the input" in words
+        assert "probe accuracy" not in words
         page.close()
 
 
