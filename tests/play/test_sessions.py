@@ -54,12 +54,11 @@ def test_a_worker_that_waits_for_its_page_gives_way_to_a_new_page():
 
 def test_pages_that_come_at_once_each_take_the_place_of_a_worker_that_waits():
     async def at_once() -> list[bool]:
-        sessions, ends = Sessions(users=2), []
+        sessions = Sessions(users=2)
 
         def started() -> tuple[object, object]:
             ours, theirs = multiprocessing.Pipe()
-            ends.append(theirs)
-            return SimpleNamespace(kill=lambda: None, join=lambda _: time.sleep(0.2)), ours  # it takes a moment to end
+            return SimpleNamespace(kill=theirs.close, join=lambda _: time.sleep(0.2)), ours  # it takes a moment to end
 
         sessions._start = started
         for name in "ab":

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from serving import playground
-from waiting_page import AXE, faults, save_every_figure, until, url_of
+from waiting import soon
+from waiting_page import AXE, faults, save_every_figure, url_of
 
 from winze.lab.runs import store
 from winze.lab.runs.results import ResultsError
@@ -81,15 +82,15 @@ def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Pa
         page.click("#depth-size")
         assert page.locator("#panels .panel:visible").count() == 1
         shown = page.inner_text(".facts")
-        until(lambda: "panel=depth" in url_of(page))
+        soon(lambda: "panel=depth" in url_of(page))
         other = open_page(url_of(page)[url_of(page).index("#") :], at=address)
-        until(lambda: other.inner_text(".facts") == shown)
+        soon(lambda: other.inner_text(".facts") == shown)
         assert not other.is_checked("#scan-0")
         assert other.input_value("#measure") == page.input_value("#measure")
         assert other.locator("#panels .panel:visible").count() == 1
         other.click("#depth-size")
         assert other.locator("#panels .panel:visible").count() > 1
-        until(lambda: "panel=" not in url_of(other))
+        soon(lambda: "panel=" not in url_of(other))
         for one in (page, other):
             one.close()
 
@@ -107,13 +108,13 @@ def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
         before = page.evaluate(image)
         page.focus("#layer")
         page.keyboard.press("ArrowRight")
-        until(lambda: page.inner_text(".facts") != first)
+        soon(lambda: page.inner_text(".facts") != first)
         assert page.evaluate(image) != before
         box = page.locator("#depth-canvas").bounding_box()
         page.mouse.click(box["x"] + box["width"] - 45, box["y"] + box["height"] / 2)
-        until(lambda: page.input_value("#layer") == "19" and "layer=19" in url_of(page))
+        soon(lambda: page.input_value("#layer") == "19" and "layer=19" in url_of(page))
         page.uncheck("#scan-0")
-        until(lambda: page.locator("#networks .panel").count() == 1)
+        soon(lambda: page.locator("#networks .panel").count() == 1)
         page.select_option("#measure", index=0)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
         page.close()  # before the server, or it would try to connect again
@@ -127,7 +128,7 @@ def test_the_embedding_changes_with_the_layer_and_every_panel_is_saved(scans: Pa
         before = page.evaluate(image)
         page.focus("#layer")
         page.keyboard.press("End")
-        until(lambda: page.evaluate(image) != before)
+        soon(lambda: page.evaluate(image) != before)
         shown = page.locator("#panels .panel:visible").count()
         assert shown >= 4
         assert save_every_figure(page, tmp_path) == shown
