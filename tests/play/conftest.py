@@ -3,6 +3,7 @@
 import shutil
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from serving import playground
@@ -27,7 +28,7 @@ def public() -> Iterator[tuple[str, dict[str, str]]]:
     """A server that other machines could reach, with room for twenty pages, and the cookie that its token becomes."""
     with playground("--host", "0.0.0.0", "--users", "20") as address:
         token = address.split("?token=")[1]
-        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play={token}"}
+        yield address.replace("0.0.0.0", "127.0.0.1"), {"Cookie": f"winze-play-{urlsplit(address).port}={token}"}
 
 
 @pytest.fixture(scope="module")  # two of them must not be open in one process, and other folders open theirs

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 from serving import no_new_workers
-from waiting_page import PATIENCE, QUICK, step_of, train_to, until, url_of
+from waiting import soon
+from waiting_page import PATIENCE, QUICK, step_of, train_to, url_of
 
 from winze.play.settings import parse
 from winze.play.trainer import Trainer
@@ -17,11 +18,11 @@ def test_messages_that_are_malformed_or_too_large_are_survived(open_page: Any):
     page = open_page(QUICK, spy=True)
     for message, said in (("{", "no JSON"), ("[]", "JSON object"), ('{"do": "fly"}', "one of")):
         page.evaluate("(message) => window.opened.at(-1).send(message)", message)
-        until(lambda said=said: said in page.inner_text("#notice"))
+        soon(lambda said=said: said in page.inner_text("#notice"))
     page.evaluate("() => window.opened.at(-1).send('x'.repeat(70000))")
-    until(lambda: "A new one starts" in page.inner_text("#notice"))
+    soon(lambda: "A new one starts" in page.inner_text("#notice"))
     page.click("#step")
-    until(lambda: step_of(page) == 1)
+    soon(lambda: step_of(page) == 1)
     assert page.input_value("#a-depth") == "3"
 
 
@@ -54,15 +55,15 @@ def test_twenty_users_train_at_once_in_the_browser(chromium: Any, public: tuple[
             page.wait_for_selector("html[data-frames]")
         for number, page in enumerate(pages):
             page.bring_to_front()
-            until(lambda page=page, number=number: page.input_value("#seed") == str(number))
+            soon(lambda page=page, number=number: page.input_value("#seed") == str(number))
             page.click("#step")
-            until(lambda page=page: step_of(page) == 1 and re.search(r"loss \d", page.inner_text("#loss .read")))
+            soon(lambda page=page: step_of(page) == 1 and re.search(r"loss \d", page.inner_text("#loss .read")))
             shown = float(re.search(r"loss ([\d.]+)", page.inner_text("#loss .read"))[1])
             own = parse({"points": 64, "batch": 16, "seed": number, "arms": [{"depth": 3, "width": 4}]})
             assert shown == float(f"{Trainer(own).step()[0]:.3g}")
         more = context.new_page()
         more.goto(address)
-        until(lambda: "20 pages are connected already" in more.inner_text("#notice"))
+        soon(lambda: "20 pages are connected already" in more.inner_text("#notice"))
 
 
 def test_a_page_that_loses_its_connection_finds_its_training_again(open_page: Any):
@@ -70,12 +71,12 @@ def test_a_page_that_loses_its_connection_finds_its_training_again(open_page: An
     train_to(page, 5)
     reached = step_of(page)
     page.evaluate("() => window.opened.at(-1).close()")
-    until(lambda: "Connected again" in page.inner_text("#notice"))
+    soon(lambda: "Connected again" in page.inner_text("#notice"))
     page.click("#step")
-    until(lambda: step_of(page) == reached + 1)
+    soon(lambda: step_of(page) == reached + 1)
     page.click("#start")
     page.evaluate("() => window.opened.at(-1).close()")
-    until(lambda: step_of(page) > reached + 3 and page.inner_text("#start") == "Pause")
+    soon(lambda: step_of(page) > reached + 3 and page.inner_text("#start") == "Pause")
     assert page.input_value("#a-activation") == "tanh"
 
 
@@ -84,7 +85,7 @@ def test_the_first_paint_does_not_wait_for_the_training_process(chromium: Any, a
         page = context.new_page()
         with no_new_workers():
             page.goto(address, timeout=1000 * PATIENCE)
-            until(lambda: page.evaluate("() => performance.getEntriesByName('first-contentful-paint').length"))
+            soon(lambda: page.evaluate("() => performance.getEntriesByName('first-contentful-paint').length"))
             assert "Starting the training process" in page.inner_text("#notice")
             assert page.get_attribute("html", "data-frames") is None
         page.wait_for_selector("html[data-frames]", timeout=1000 * PATIENCE)

@@ -2,6 +2,7 @@
 
 import asyncio
 import multiprocessing
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -49,6 +50,25 @@ def test_a_worker_that_waits_for_its_page_gives_way_to_a_new_page():
         return [*found, sessions.open == 0]
 
     assert asyncio.run(full()) == [False, True, True]
+
+
+def test_pages_that_come_at_once_each_take_the_place_of_a_worker_that_waits():
+    async def at_once() -> list[bool]:
+        sessions = Sessions(users=2)
+
+        def started() -> tuple[object, object]:
+            ours, theirs = multiprocessing.Pipe()
+            return SimpleNamespace(kill=theirs.close, join=lambda _: time.sleep(0.2)), ours  # it takes a moment to end
+
+        sessions._start = started
+        for name in "ab":
+            assert sessions.keep(32 * name, await sessions.start(32 * name))
+        new = await asyncio.gather(*(sessions.start(32 * name) for name in "cd"))
+        found = [one.is_alive for one in new]
+        await asyncio.gather(*(sessions.end(32 * name, one) for name, one in zip("cd", new, strict=True)))
+        return [*found, sessions.open == 0]
+
+    assert asyncio.run(at_once()) == [True, True, True]
 
 
 def test_a_worker_whose_page_does_not_come_back_ends():

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from serving import playground
-from waiting_page import AXE, faults, save_every_figure, until, url_of
+from waiting import soon
+from waiting_page import AXE, faults, save_every_figure, url_of
 
 from winze.lab.runs import store
 from winze.lab.runs.results import ResultsError
@@ -56,6 +57,12 @@ def test_a_file_of_kept_runs_is_opened_with_one_seed_per_point_where_there_are_m
     assert len(many["scans"]) <= MOST
 
 
+def test_kept_runs_are_named_by_what_differs():
+    names = [one["name"] for one in opened([RESULTS / "residual_droppath" / "table1.json"])["scans"]]
+    assert len(set(names)) == len(names)
+    assert all("algorithm" in name and "profile" not in name for name in names)
+
+
 def test_a_file_that_keeps_no_runs_is_refused(tmp_path: Path):
     (tmp_path / "other.json").write_text("[]")
     with pytest.raises(ResultsError, match="winze runs keep"):
@@ -75,15 +82,15 @@ def test_the_link_of_the_viewer_restores_layer_scans_measure_and_panel(scans: Pa
         page.click("#depth-size")
         assert page.locator("#panels .panel:visible").count() == 1
         shown = page.inner_text(".facts")
-        until(lambda: "panel=depth" in url_of(page))
+        soon(lambda: "panel=depth" in url_of(page))
         other = open_page(url_of(page)[url_of(page).index("#") :], at=address)
-        until(lambda: other.inner_text(".facts") == shown)
+        soon(lambda: other.inner_text(".facts") == shown)
         assert not other.is_checked("#scan-0")
         assert other.input_value("#measure") == page.input_value("#measure")
         assert other.locator("#panels .panel:visible").count() == 1
         other.click("#depth-size")
         assert other.locator("#panels .panel:visible").count() > 1
-        until(lambda: "panel=" not in url_of(other))
+        soon(lambda: "panel=" not in url_of(other))
         for one in (page, other):
             one.close()
 
@@ -101,13 +108,13 @@ def test_scans_are_walked_through_layer_by_layer(scans: Path, open_page: Any):
         before = page.evaluate(image)
         page.focus("#layer")
         page.keyboard.press("ArrowRight")
-        until(lambda: page.inner_text(".facts") != first)
+        soon(lambda: page.inner_text(".facts") != first)
         assert page.evaluate(image) != before
         box = page.locator("#depth-canvas").bounding_box()
         page.mouse.click(box["x"] + box["width"] - 45, box["y"] + box["height"] / 2)
-        until(lambda: page.input_value("#layer") == "19" and "layer=19" in url_of(page))
+        soon(lambda: page.input_value("#layer") == "19" and "layer=19" in url_of(page))
         page.uncheck("#scan-0")
-        until(lambda: page.locator("#networks .panel").count() == 1)
+        soon(lambda: page.locator("#networks .panel").count() == 1)
         page.select_option("#measure", index=0)
         assert page.evaluate("() => document.documentElement.scrollWidth") == 1280
         page.close()  # before the server, or it would try to connect again
@@ -121,7 +128,7 @@ def test_the_embedding_changes_with_the_layer_and_every_panel_is_saved(scans: Pa
         before = page.evaluate(image)
         page.focus("#layer")
         page.keyboard.press("End")
-        until(lambda: page.evaluate(image) != before)
+        soon(lambda: page.evaluate(image) != before)
         shown = page.locator("#panels .panel:visible").count()
         assert shown >= 4
         assert save_every_figure(page, tmp_path) == shown
@@ -144,6 +151,20 @@ def test_the_runs_of_a_recipe_are_compared_by_letters(open_page: Any):
         inside, around = page.locator(".scroll").bounding_box(), page.locator("#settings").bounding_box()
         assert inside["x"] + inside["width"] <= around["x"] + around["width"]
         assert page.locator(".facts tr").first.locator("th").count() == 10
+        page.close()
+
+
+@pytest.mark.slow
+def test_runs_without_probes_show_their_measure_alone(open_page: Any, tmp_path: Path):
+    with playground(str(RESULTS / "residual_droppath" / "spiral.json")) as address:
+        page = open_page(at=address)
+        assert page.inner_text("#depth .read") == "A: no probes stored; B: no probes stored"
+        with page.expect_download() as waiting:
+            page.click("button[aria-label='Save Depth profile as SVG']")
+        waiting.value.save_as(tmp_path / "depth.svg")
+        words = (tmp_path / "depth.svg").read_text(encoding="utf-8")
+        assert "CKA to the input" in words
+        assert "probe accuracy" not in words
         page.close()
 
 

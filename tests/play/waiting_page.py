@@ -7,20 +7,12 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
+from waiting import soon
+
 AXE = Path(os.environ.get("WINZE_AXE", Path(__file__).parent / "axe.min.js"))
 QUICK = "#points=64&batch=16&a.depth=3&a.width=4"
 TWO = f"{QUICK}&two=1&b.rule=DecayedIdentity&b.rule.alpha_min=0.3&b.depth=3&b.width=4"
 PATIENCE = 300.0  # seconds: a machine that runs several test processes is slow, and waiting costs nothing else
-
-
-def until(true: Any, seconds: float = PATIENCE) -> Any:
-    """What `true()` gives, as soon as it gives anything that counts."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError(f"not within {seconds} s")
 
 
 def url_of(page: Any) -> str:
@@ -73,6 +65,6 @@ def save_every_figure(page: Any, folder: Path) -> int:
 def train_to(page: Any, step: int) -> None:
     """Train with the button until this step, and pause."""
     page.click("#start")
-    until(lambda: step_of(page) >= step)
+    soon(lambda: step_of(page) >= step)
     page.click("#start")
-    until(lambda: page.inner_text("#start") == "Start")
+    soon(lambda: page.inner_text("#start") == "Start")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import webbrowser
 from dataclasses import dataclass
@@ -41,8 +42,8 @@ class PlayVerb:
             raise ValueError(f"users must be at least 1, got {self.users}")
         if not 0 <= self.port < 1 << 16:
             raise ValueError(f"a port lies between 0 and 65535, not at {self.port}")
-        if self.token is not None and len(self.token) < 8:
-            raise ValueError("a token has at least 8 characters")
+        if self.token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{8,}", self.token):
+            raise ValueError("a token has at least 8 characters: letters, digits, - and _")
         with stored(" or ".join(map(str, self.folders))):
             shown = opened(self.folders) if self.folders else None
         try:

@@ -44,7 +44,7 @@ def profile(net: SpiralMLP, train: Points, test: Points, classes: int) -> Profil
 
 def glance(net: SpiralMLP, train: Points, test: Points) -> dict[str, float]:
     """Accuracies and the norm of the logits, which cost little; nothing where the outputs are not finite."""
-    (x, y), (u, v) = ((part[0][:SAMPLES], part[1][:SAMPLES]) for part in (train, test))
+    (x, y), (u, v) = (train[0][:SAMPLES], train[1][:SAMPLES]), test
     with torch.no_grad():
         outputs, others = (net.output(streams(net, points)[-1]) for points in (x, u))
     if not (outputs.isfinite().all() and others.isfinite().all()):

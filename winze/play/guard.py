@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-COOKIE = "winze-play"
 MOST_BYTES = 1 << 16  # of one message from the page
 RATE, BURST = 120.0, 240.0  # messages per second, and at once
 PATIENCE = 500  # messages over the rate before the connection is closed
@@ -34,6 +33,11 @@ class Guard:
     host: str
     port: int
     token: str | None = None
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie that holds the token: cookies of one host are shared by all of its ports."""
+        return f"winze-play-{self.port}"
 
     @property
     def is_local(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import mimetypes
 import re
@@ -21,7 +22,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from winze.play.frames import pack
-from winze.play.guard import COOKIE, HEADERS, MOST_BYTES, PATIENCE, Bucket, Guard
+from winze.play.guard import HEADERS, MOST_BYTES, PATIENCE, Bucket, Guard
 from winze.play.sessions import USERS, FullError, Session, Sessions
 
 TRY_LATER, TOO_MANY, REFUSED, FAILED = 1013, 1008, 1008, 1011
@@ -60,7 +61,7 @@ def app(guard: Guard, sessions: Sessions, stored: StoredScan = None) -> Starlett
 
     async def live(websocket: WebSocket) -> None:
         allowed = guard.allows_host(websocket.headers) and guard.allows_origin(websocket.headers)
-        if not allowed or not guard.allows_token(websocket.cookies.get(COOKIE)):
+        if not allowed or not guard.allows_token(websocket.cookies.get(guard.cookie)):
             await websocket.close(REFUSED)  # before `accept`: the handshake fails with 403
             return
         await websocket.accept()
@@ -85,9 +86,11 @@ def _refused(guard: Guard, request: Request) -> Response | None:
     given = request.query_params.get("token")
     if given is not None and guard.token is not None and guard.allows_token(given):
         answer = RedirectResponse("/", 303, HEADERS)
-        answer.set_cookie(COOKIE, given, httponly=True, samesite="lax")  # strict would refuse a link on another site
+        answer.set_cookie(
+            guard.cookie, given, httponly=True, samesite="lax"
+        )  # strict would refuse a link on another site
         return answer
-    if given is None and guard.allows_token(request.cookies.get(COOKIE)):
+    if given is None and guard.allows_token(request.cookies.get(guard.cookie)):
         return None
     if given is not None and guard.token is None:
         return None
@@ -233,6 +236,7 @@ def _listen(host: str, port: int) -> socket.socket:
         listening.bind((host, port))
     except OSError as error:
         listening.close()
-        raise OSError(f"{host}:{port} cannot be used: {error.strerror or error}; give another --port") from error
+        other = "--port" if error.errno in (errno.EADDRINUSE, errno.EACCES) else "--host"
+        raise OSError(f"{host}:{port} cannot be used: {error.strerror or error}; give another {other}") from error
     listening.listen(128)
     return listening

@@ -117,7 +117,7 @@ class Sessions:
         """A new worker, under the name by which its page may find it again."""
         if self.open >= self.users and self._waiting:
             longest = next(iter(self._waiting))
-            await self.end(longest, self._named[longest])
+            self.end(longest, self._named[longest])
         if self.open >= self.users:
             raise FullError(f"{self.users} pages are connected already; `winze play --users N` takes more")
         self.open += 1

@@ -80,10 +80,10 @@ BOUNDS: dict[str, tuple[float, float]] = {
 def parse(given: Any) -> Setup:
     """The settings of a message; what it leaves out keeps its default, what it does not know raises."""
     told = _known(given, Setup, "settings")
-    whole: dict[str, Any] = {
-        name: _whole(told, name) for name in ("points", "classes", "batch", "seed") if name in told
+    numbers: dict[str, Any] = {
+        name: whole(told, name, *BOUNDS[name]) for name in ("points", "classes", "batch", "seed") if name in told
     }
-    setup = Setup(**whole)
+    setup = Setup(**numbers)
     if "data" in told:
         setup = replace(setup, data=_choice(told, "data", DATA))
     if "noise" in told:
@@ -160,7 +160,7 @@ def _sentence(kind: type[Rule]) -> str:
 
 def _arm(given: Any) -> Arm:
     told = _known(given, Arm, "a network")
-    found: dict[str, Any] = {name: _whole(told, name) for name in ("depth", "width") if name in told}
+    found: dict[str, Any] = {name: whole(told, name, *BOUNDS[name]) for name in ("depth", "width") if name in told}
     choices: dict[str, Any] = {"activation": ACTIVATIONS, "objective": OBJECTIVES, "optimizer": OPTIMIZERS}
     found |= {name: _choice(told, name, tuple(known)) for name, known in choices.items() if name in told}
     if "lr" in told:
@@ -215,11 +215,12 @@ def _number(told: Mapping[str, Any], name: str) -> float:
     return _within(told[name], name, *BOUNDS[name])
 
 
-def _whole(told: Mapping[str, Any], name: str) -> int:
-    value = told[name]
+def whole(told: Mapping[str, Any], name: str, low: float, high: float, default: int | None = None) -> int:
+    """A whole number of a message, within its bounds."""
+    value = told.get(name, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise SettingsError(f"{name} is a whole number, not {str(value)[:40]!r}")
-    return int(_within(value, name, *BOUNDS[name]))
+    return int(_within(value, name, low, high))
 
 
 def _within(value: Any, name: str, low: float, high: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from winze.play.settings import DRAWN, Arm, Setup
+from winze.play.trainer import TEST
 from winze.shape import Standard
 
 MSE = """
@@ -56,5 +57,5 @@ def _data(setup: Setup) -> list[str]:
     drawn = f"noise={setup.noise}" + (f", classes={setup.classes}" if setup.data == "gaussians" else "")
     return [
         f"train = plane({setup.data!r}, {setup.points}, {drawn}, seed={setup.seed})",
-        f"test = plane({setup.data!r}, 1024, {drawn}, seed={setup.seed + 1})",
+        f"test = plane({setup.data!r}, {TEST}, {drawn}, seed={setup.seed + 1})",
     ]

@@ -20,7 +20,7 @@ from winze.train.seeds import mix, seed_quickly
 from winze.train.sources import InputsAndLabels, source_of
 from winze.train.training import objective_of
 
-TEST = 1024  # points of the test set
+TEST = 512  # points of the test set: as many as a depth profile reads
 CPU = torch.device("cpu")
 Points = tuple[Tensor, Tensor]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from winze.readings import MANIFEST, Point, Readings, ReadingsError, facts
 from winze.report.scan.payload import payload
 from winze.report.scan.summary import findings
 
+NUMBER = re.compile(r"(\d+(?:\.\d+)?)")
 MOST = 24  # scans on one page
 THRESHOLD = 0.95
 
@@ -48,11 +50,21 @@ def _kept(file: Path) -> tuple[dict[str, Readings], str]:
         shown = [one for one in runs if one.seed == lowest[one.scale, one.point]][:MOST]
     note = "" if len(shown) == len(runs) else f"{len(shown)} of {len(runs)} kept runs: one seed of each point"
     several = len({one.scale for one in shown}) > 1
-    names = [", ".join(([one.scale] if several else []) + [_named(one.point), f"seed {one.seed}"]) for one in shown]
+    points = _told_apart([one.point for one in shown])
+    names = [
+        ", ".join([*([one.scale] if several else []), *([point] if point else []), f"seed {one.seed}"])
+        for one, point in zip(shown, points, strict=True)
+    ]
     alike = {name for name in names if names.count(name) > 1}
     return {
         f"{name} ({one.key})" if name in alike else name: one.readings for name, one in zip(names, shown, strict=True)
     }, note
+
+
+def _told_apart(points: Sequence[Point]) -> list[str]:
+    """Each point by the axes on which they differ; one that is alone by all of its axes."""
+    differs = {axis for point in points for axis in point if any(other.get(axis) != point[axis] for other in points)}
+    return [_named({axis: one for axis, one in point.items() if axis in differs or not differs}) for point in points]
 
 
 def _named(point: Mapping[str, Any]) -> str:
@@ -71,7 +83,16 @@ def _in(folder: Path) -> dict[str, Readings]:
     found = {name: one for path in inside if _holds(path) for name, one in _read(path, path.name).items()}
     if not found:
         raise ReadingsError(f"{folder} holds no scan and no finished run, nor does a folder in it")
-    return found
+    return dict(sorted(found.items(), key=lambda named: _by_number(named[0])))
+
+
+def _by_number(name: str) -> list[tuple[float, str]]:
+    """What a name is sorted by, so that layer 10 comes after layer 9.
+
+    >>> sorted(["blocks 16, seed 0", "blocks 8, seed 1", "blocks 8, seed 0"], key=_by_number)
+    ['blocks 8, seed 0', 'blocks 8, seed 1', 'blocks 16, seed 0']
+    """
+    return [(float(part) if i % 2 else -1.0, part) for i, part in enumerate(NUMBER.split(name))]
 
 
 def _holds(folder: Path) -> bool:

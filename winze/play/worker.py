@@ -20,7 +20,7 @@ from winze.play.depth_profile import glance
 from winze.play.frames import pack
 from winze.play.live_profiles import Budget, LiveProfiles
 from winze.play.nodes import COLUMNS, DECISION, FINE, ROWS, Focus, View, decisions, focused, node_maps
-from winze.play.settings import SettingsError, Setup, catalogue, parse, plain
+from winze.play.settings import SettingsError, Setup, catalogue, parse, plain, whole
 from winze.play.snapshots import Snapshots
 from winze.play.snippet import snippet
 from winze.play.trainer import Trainer
@@ -94,7 +94,7 @@ class Worker:
             self.send(pack("error", {"message": (str(error) or type(error).__name__)[:300]}))
 
     def setup_(self, told: dict[str, Any]) -> None:
-        until = _whole(told, "until", 0, LIMIT, 0)
+        until = whole(told, "until", 0, LIMIT, 0)
         self.build(parse(told.get("settings")))
         self.announce()
         self.running, self.until = until > 0, until
@@ -120,7 +120,7 @@ class Worker:
 
     def step_(self, told: dict[str, Any]) -> None:
         self.running, self.shown = False, None
-        for _ in range(_whole(told, "count", 1, MOST_STEPS, 1)):
+        for _ in range(whole(told, "count", 1, MOST_STEPS, 1)):
             if not self.problem:
                 self.one_step()
         self.stale = True
@@ -130,7 +130,7 @@ class Worker:
         """Show a past step, the nearest that was kept, or the present one."""
         self.running = False
         step = told.get("step")
-        if step is None or _whole(told, "step", 0, LIMIT) >= self.trainer.steps:
+        if step is None or whole(told, "step", 0, LIMIT) >= self.trainer.steps:
             self.shown = None
         else:
             self.shown = self.past.nearest(step)
@@ -139,15 +139,15 @@ class Worker:
         self.reread()
 
     def view_(self, told: dict[str, Any]) -> None:
-        self.view = View(_whole(told, "columns", 1, COLUMNS), _whole(told, "rows", 1, ROWS))
+        self.view = View(whole(told, "columns", 1, COLUMNS), whole(told, "rows", 1, ROWS))
         self.stale = True
 
     def focus_(self, told: dict[str, Any]) -> None:
         if told.get("net") is None:
             self.focus = None
             return
-        net = _whole(told, "net", 0, len(self.live) - 1)
-        self.focus = Focus(net, _whole(told, "layer", 0, 64), _whole(told, "node", 0, 31))
+        net = whole(told, "net", 0, len(self.live) - 1)
+        self.focus = Focus(net, whole(told, "layer", 0, 64), whole(told, "node", 0, 31))
         self.stale = True
 
     def ack_(self, told: dict[str, Any]) -> None:
@@ -155,13 +155,13 @@ class Worker:
         self.waiting = max(0, self.waiting - 1)
 
     def code_(self, told: dict[str, Any]) -> None:
-        which = _whole(told, "net", 0, len(self.live) - 1, 0)
+        which = whole(told, "net", 0, len(self.live) - 1, 0)
         setup = self.trainer.setup
         self.send(pack("code", {"net": which, "text": snippet(setup, setup.arms[which], self.step)}))
 
     def report_(self, told: dict[str, Any]) -> None:
         """Scan the network on the page and send the scan's own report."""
-        which = _whole(told, "net", 0, len(self.live) - 1, 0)
+        which = whole(told, "net", 0, len(self.live) - 1, 0)
         setup = self.trainer.setup
         name = f"{'AB'[which]}: {type(setup.arms[which].rule).__name__}"
         found = scan(self.nets[which], self.trainer.train, self.trainer.test, name=setup.data, progress=False)
@@ -313,13 +313,6 @@ ACTIONS = {
     "code": Worker.code_,
     "report": Worker.report_,
 }
-
-
-def _whole(told: dict[str, Any], name: str, low: int, high: int, default: int | None = None) -> int:
-    value = told.get(name, default)
-    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
-        raise SettingsError(f"{name} is a whole number from {low} to {high}")
-    return value
 
 
 def _table(rows: list[list[float]], width: int) -> np.ndarray[Any, np.dtype[Any]]:

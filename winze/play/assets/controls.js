@@ -48,7 +48,7 @@ export class Controls {
       if (on) settings.arms = [settings.arms[0], { ...copy(settings.arms[0]), rule: { name: "DecayedIdentity", alpha_min: 0.6 } }];
       else settings.arms = [settings.arms[0]];
     }, true)));
-    this.root.replaceChildren(this.data(), ...arms, second);
+    this.root.replaceChildren(this.data(), second, ...arms);
     this.editor.edit(settings.data === "drawn", settings.drawn);
     if (focus) document.getElementById(focus)?.focus({ preventScroll: true });
   }

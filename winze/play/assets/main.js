@@ -364,6 +364,7 @@ find("theme").onclick = () => {
   chooseTheme(name);
 };
 window.addEventListener("hashchange", () => {
+  setHash(new URLSearchParams(location.hash.slice(1))); // what waited is about the page before
   if (viewer) { viewer.restore(location.hash); return; }
   if (!model.catalogue) return;
   model.settings = fromHash(location.hash, model.catalogue);

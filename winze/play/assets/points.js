@@ -30,7 +30,11 @@ export class PointsEditor {
       this.canvas.setPointerCapture(event.pointerId);
       this.at(event);
     });
-    this.canvas.addEventListener("pointermove", (event) => { if (down) this.at(event); });
+    this.canvas.addEventListener("pointermove", (event) => {
+      if (!down) return;
+      const passed = event.getCoalescedEvents(); // a quick stroke has several points per frame
+      (passed.length ? passed : [event]).forEach((one) => this.at(one));
+    });
     for (const kind of ["pointerup", "pointercancel"]) this.canvas.addEventListener(kind, () => { if (down) { down = false; this.changed(); } });
     this.canvas.addEventListener("keydown", (event) => this.key(event));
     this.canvas.addEventListener("blur", () => { this.cursor = null; this.paint(); });

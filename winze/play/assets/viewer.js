@@ -25,6 +25,7 @@ export class Viewer {
     this.head = networks;
     this.panels = this.made().filter(Boolean);
     if (this.panels.length > 1) this.panels.forEach((panel) => panel.enlarge(() => this.enlarge(this.large === panel.key ? "" : panel.key)));
+    this.panels.forEach((panel) => { panel.onChoice = () => this.remember(); });
     panels.replaceChildren(...this.panels.map((panel) => panel.element));
     this.restore(location.hash);
   }
@@ -37,10 +38,15 @@ export class Viewer {
     this.layer = Math.min(this.depth, Math.max(1, Math.round(Number(given.get("layer"))) || 1)) - 1;
     this.measure = this.measures().includes(given.get("measure")) ? given.get("measure") : this.first;
     this.large = this.panels.some((panel) => panel.key === given.get("panel")) ? given.get("panel") : "";
+    const { over } = this;
+    if (over) over.value = this.watched().includes(given.get("training")) ? given.get("training") : this.watched()[0];
     this.fill();
     this.resize();
     requestAnimationFrame(() => this.paint());
   }
+
+  // the choice of what is shown over training, where there is one
+  get over() { return this.panels.find((panel) => panel.key === "training")?.choice; }
 
   remember() {
     const out = new URLSearchParams();
@@ -48,6 +54,7 @@ export class Viewer {
     if (this.measure !== this.first) out.set("measure", this.measure);
     if (this.chosen.join() !== this.usual().join()) out.set("scans", this.chosen.map((i) => i + 1).join());
     if (this.large) out.set("panel", this.large);
+    if (this.over?.selectedIndex) out.set("training", this.over.value);
     setHash(out);
   }
 
@@ -110,7 +117,7 @@ export class Viewer {
       make("fieldset", {}, this.title = make("legend", {}), this.names = make("div", { class: "hint" }),
         make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Readings of this layer" }, this.facts)),
       make("fieldset", {}, make("legend", {}, "Depth profile"),
-        make("div", { class: "field" }, make("label", { for: "measure" }, "measure on the right axis"), measures)));
+        make("div", { class: "field" }, make("label", { for: "measure" }, "measure beside the probes"), measures)));
     const told = this.shown.map((scan) => make("section", { class: "panel" },
       make("header", {}, make("h2", {}, ...(this.shown.length > 1 ? [swatch(scan), `${this.tag(scan)}: `] : []), scan.name), make("span", { class: "sub" }, `${scan.home} · ${scan.places.length} places`)),
       make("ul", { class: "findings" }, ...(this.stored.findings[scan.name] ?? []).map((text) => make("li", {}, text.replaceAll("`", ""))))));
@@ -169,13 +176,21 @@ export class Viewer {
     const has = (test) => this.scans.some(test);
     const pick = (layer) => this.walk(layer);
     return [
-      new Panel({ key: "depth", title: "Probe and rank by layer", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
+      new Panel({ key: "depth", title: "Depth profile", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
       this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
       has(EMBEDDING) && new Panel({ key: "embedding", title: "Embedding by layer", height: (width) => 320 * this.rowsOf(width, EMBEDDING), draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare()}${this.some()}` }),
       has(CKA) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => this.rowsOf(width, CKA) * mapsTall(width, this.withThis(CKA).length / this.rowsOf(width, CKA)), pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}${this.some()}` }),
       has(SPECTRA) && new Panel({ key: "spectra", title: "Spectrum by layer", height: (width) => 290 * this.rowsOf(width, SPECTRA), draw: (p, t) => this.spectra(p, t), say: () => `variance of each direction relative to the largest; the thick line is the chosen layer${this.some()}` }),
-      has((scan) => Object.keys(scan.training).length) && new Panel({ key: "training", title: "Over training", height: 290, draw: (p, t) => this.training(p, t) }),
+      this.watched().length && new Panel({
+        key: "training", title: "Over training", height: 290, choice: { label: "Measure over training", options: Object.fromEntries(this.watched().map((one) => [one, this.label(one)])) },
+        draw: (p, t, measure) => this.training(p, t, measure), say: () => `layer ${this.layer + 1} at the steps of its training`,
+      }),
     ];
+  }
+
+  // the measures that were read more than once while a scan's network trained
+  watched() {
+    return [...new Set(this.scans.flatMap((scan) => Object.keys(scan.training).filter((one) => scan.training[one].steps.length > 1)))];
   }
 
   // which scans have no embedding of the chosen layer, in words: a scan stores those of a few layers
@@ -201,13 +216,15 @@ export class Viewer {
 
   tunnelText(scan) {
     const start = scan.tunnel?.start;
-    const said = start ? (start < scan.total ? `the tunnel starts after layer ${start} of ${scan.total}` : "no tunnel") : "no tunnel";
+    const none = scan.curves.probe?.[scan.home] ? "no tunnel" : "no probes stored";
+    const said = start && start < scan.total ? `the tunnel starts after layer ${start} of ${scan.total}` : none;
     return this.shown.length > 1 ? `${this.tag(scan)}: ${said}` : said;
   }
 
   profile(p, t) {
     const series = [];
     const alone = this.shown.length === 1;
+    const probed = this.shown.some((scan) => scan.curves.probe?.[scan.home]); // else the measure has the left axis
     this.shown.forEach((scan, i) => {
       const tag = alone ? "" : `${this.tag(scan)}: `;
       const probe = scan.curves.probe?.[scan.home]?.value;
@@ -217,7 +234,7 @@ export class Viewer {
         if (values) series.push({ x: scan.numbers, y: filled(values), colour: [t.third, t.fourth, t.faint, t.ink][k], name: `probe on ${other}`, show: percent, dots: true });
       });
       const rank = scan.curves[this.measure]?.[scan.home]?.value;
-      if (rank) series.push({ x: scan.numbers, y: filled(rank), colour: this.colour(i, "rank"), name: `${tag}${this.label(this.measure)}`, axis: "right", dash: [6, 3] });
+      if (rank) series.push({ x: scan.numbers, y: filled(rank), colour: this.colour(i, "rank"), name: `${tag}${this.label(this.measure)}`, ...(probed ? { axis: "right", dash: [6, 3] } : { dots: true }) });
     });
     const scan = this.shown[0];
     const shades = this.shown.slice(0, AT_ONCE).map((one, i) => {
@@ -226,7 +243,8 @@ export class Viewer {
     }).filter(Boolean);
     return lineChart(p, {
       x: { label: "layer", unit: "layer", whole: true, min: 1, max: Math.max(2, this.depth) },
-      left: { label: "probe accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis !== "right").flatMap((one) => one.y)), max: 1.02 }, right: { label: this.label(this.measure) }, series,
+      left: probed ? { label: "probe accuracy, %", percent: true, min: floorOf(series.filter((one) => one.axis !== "right").flatMap((one) => one.y)), max: 1.02 } : { label: this.label(this.measure) },
+      right: { label: this.label(this.measure) }, series,
       shades: this.shown.length > AT_ONCE ? [] : shades, marks: [this.layer + 1],
       levels: alone && scan.tunnel?.level ? [{ value: scan.tunnel.level, colour: t.probe }] : [],
     }, t);
@@ -243,6 +261,7 @@ export class Viewer {
     return lineChart(p, {
       x: { label: "layer", unit: "layer", whole: true, min: 1, max: Math.max(2, this.depth) },
       left: { label: "probe accuracy, %", percent: true, min: floorOf(series.flatMap((one) => one.y)), max: 1.02 }, series, marks: [this.layer + 1],
+      empty: series.length ? "" : "no other data was read in these scans",
     }, t);
   }
 
@@ -276,21 +295,18 @@ export class Viewer {
       p.text(`${ready.length > 1 ? `${this.tag(scan)}: ` : ""}layer ${near}, ${scan.places[scan.numbers.indexOf(near)] ?? ""}`, box.x + 6, box.y + 11, { size: 11, fill: t.faint });
       const count = Math.max(0, ...(labels ?? [])) + 1;
       const named = (label) => classes?.[label] ?? `class ${label}`;
-      const legend = labels && count > 1 && count <= colours.length ? Array.from({ length: count }, (_, label) => ({ name: named(label), colour: colours[label] })) : [];
+      const legend = labels && count > 1 && count <= colours.length ? Array.from({ length: count }, (_, label) => ({ name: named(label), dot: colours[label] })) : [];
       const [xs, ys] = points[String(near)].map(filled);
       return scatter(p, { xs, ys, labels, colour: (label) => colours[label % colours.length], name: named, legend }, t, { ...box, y: box.y + 16, h: box.h - 16 });
     });
     return (x, y) => reads.map((read) => read(x, y)).find(Boolean) ?? "";
   }
 
-  training(p, t) {
-    const series = [];
-    this.shown.forEach((scan, i) => {
-      const found = scan.training.probe ?? scan.training[this.measure];
-      if (!found) return;
-      const values = filled(found.values[Math.min(this.layer, found.values.length - 1)]);
-      series.push({ x: found.steps, y: values, colour: this.colour(i, "probe"), name: `${this.shown.length > 1 ? this.tag(scan) : this.label(scan.training.probe ? "probe" : this.measure)}` });
-    });
-    return lineChart(p, { x: { label: "step", whole: true }, left: { label: this.scans[0].training.probe ? "probe accuracy at this layer" : this.label(this.measure) }, series }, t);
+  training(p, t, measure) {
+    const series = this.shown.map((scan, i) => {
+      const found = scan.training[measure];
+      return found && { x: found.steps, y: filled(found.values[Math.min(this.layer, found.values.length - 1)]), colour: this.colour(i, "probe"), name: this.shown.length > 1 ? this.tag(scan) : this.label(measure), dots: true };
+    }).filter((one) => one && one.y.some(Number.isFinite));
+    return lineChart(p, { x: { label: "step", whole: true }, left: { label: this.label(measure) }, series, empty: series.length ? "" : "not read at this layer" }, t);
   }
 }
