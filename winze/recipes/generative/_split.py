@@ -18,9 +18,9 @@ from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
 from winze.report.experiment import Drawing, over_setting, over_training
 from winze.train import Adam, Classify, Epochs, History, Training
+from winze.train.fields import Count
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
-from winze.train.training import check_whole
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
 BATCH = 5000
@@ -38,12 +38,8 @@ class Split(Study):
     """
 
     tasks: tuple[int, ...] = (2, 2, 2, 2, 2)
-    iterations: int = 50
-    samples: int = 2000
-
-    def __post_init__(self) -> None:
-        for name in ("iterations", "samples"):
-            check_whole(self, name, least=1)
+    iterations: Count = 50
+    samples: Count = 2000
 
 
 study = Split(
