@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from winze.lab import Bench, recipe
+from winze.measure.probe import regression_accuracy, softmax_regression
 from winze.networks import NetworkError
 from winze.readings import Point
 from winze.recipes.generative import _split
-from winze.recipes.generative._split import Refit, accuracy, softmax_regression
+from winze.recipes.generative._split import Refit
 
 RECIPE = recipe("generative/forgetting")
 
@@ -36,7 +37,7 @@ def done(tmp_path_factory):
 def test_softmax_regression_separates_what_is_separable():
     x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] - x[:, 1] > 0.1).long()
-    assert accuracy(softmax_regression(x, y, 2, 50), x, y) > 0.98
+    assert regression_accuracy(softmax_regression(x, y, 2, 50), x, y) > 0.98
 
 
 def test_a_classifier_is_frozen_when_its_task_ends(done):
