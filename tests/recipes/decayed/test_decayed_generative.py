@@ -20,9 +20,10 @@ from winze.networks.inception import MissingWeightsError
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.readings import Point, Readings
 from winze.recipes.decayed import _diffusion
-from winze.recipes.decayed._correlation import correlates_negatively, correlations, higher_at_equal_loss
+from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss
 from winze.recipes.decayed.mae_rules import OneKind, PerBlock
 from winze.recipes.decayed.mae_segment import Segmented, predicted_segments, work
+from winze.report.experiment.pearson import correlations
 
 IMAGES = torch.randn(2, 3, 8, 8)
 

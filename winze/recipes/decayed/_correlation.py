@@ -9,10 +9,9 @@ import numpy as np
 from winze.lab.axes import PointGrid
 from winze.lab.claims.claim import Check, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
-from winze.readings import Point, Readings, facts
+from winze.readings import Point, Readings
 from winze.readings.wording import label
-from winze.report.experiment import Drawing, UnreadError
-from winze.report.experiment.drawing import PointRuns, draw_curves
+from winze.report.experiment.pearson import correlations, course
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def higher_at_equal_loss(measure: str, loss: str, at: Mapping[str, Any], *, than
     """A measure is higher at one point than at another when both have the same loss: the lowest that both reach."""
 
     def difference(runs: Sequence[Readings]) -> float:
-        curves = [(_curve(run, loss), _curve(run, measure)) for run in runs]
+        curves = [(course(run, loss), course(run, measure)) for run in runs]
         paths = [[(losses[step], values[step]) for step in sorted({*losses} & {*values})] for losses, values in curves]
         if not all(paths):
             return float("nan")
@@ -88,38 +87,3 @@ def _when_first(path: Sequence[tuple[float, float]], loss: float) -> float:
     if spot == 0:
         return value if now == loss else float("nan")
     return past + (value - past) * (before - loss) / (before - now)
-
-
-def correlations(runs: Sequence[Readings], one: str, other: str) -> tuple[np.ndarray, np.ndarray]:
-    """The steps that all runs have, and Pearson's r over the runs at each; NaN where one number does not vary."""
-    pairs = [[_curve(readings, measure) for measure in (one, other)] for readings in runs]
-    steps = sorted(set.intersection(*(set(curve) for pair in pairs for curve in pair)))
-    values = np.array([[[curve[step] for step in steps] for curve in pair] for pair in pairs])  # run, measure, step
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centred = values - values.mean(0) if len(steps) else np.zeros((len(runs), 2, 0))
-        shared = (centred[:, 0] * centred[:, 1]).sum(0)
-        return np.array(steps), shared / np.sqrt((centred**2).sum(0).prod(0))
-
-
-def _curve(readings: Readings, measure: str) -> Mapping[int, float]:
-    rows = [row for row in readings.rows if row.measure == measure and row.index is None and row.step]
-    return {row.step: row.value for row in rows if row.step is not None}
-
-
-def over_training_r(one: str, other: str, over: str, panel: str) -> Drawing:
-    """Pearson's r over the values of an axis at every reading: the mean over seeds, and their span."""
-
-    def draw(runs: PointRuns, theme: str = "light") -> Any:
-        curves = {}
-        for name in dict.fromkeys(point[panel] for point in runs):
-            inside = [seeds for point, seeds in runs.items() if point[panel] == name and seeds]
-            count = min(map(len, inside), default=0)
-            found = [correlations([seeds[spot] for seeds in inside], one, other) for spot in range(count)]
-            if len(inside) > 2 and found and len(found[0][0]):
-                length = facts.whole(inside[0][0], "epoch_steps")
-                curves[Point({panel: name})] = {"": (found[0][0] / length, np.array([r for _, r in found]))}
-        if not curves:
-            raise UnreadError("no correlation: fewer than three values of the axis were read")
-        return draw_curves(curves, theme, colour=None, panel=panel, across="epoch", up="Pearson's r")
-
-    return Drawing(f"Pearson's r of {label(one)} and {label(other)}", draw, (over, panel))

@@ -13,8 +13,9 @@ from typing import Any
 from winze.lab import Axis, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
 from winze.recipes.decayed import _mae as use
-from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss, over_training_r
+from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss
 from winze.report.experiment import over_training
+from winze.report.experiment.pearson import over_training_r
 
 RANK, PROBE = "rank_while_training", "probe_while_training"
 MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"

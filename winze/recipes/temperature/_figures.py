@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from winze.readings import Array, Point, Readings
-from winze.recipes.temperature._quantities import QUANTITIES
-from winze.recipes.temperature._settings import KAPPA, cells
+from winze.recipes.temperature._settings import KAPPA, QUANTITIES, cells
 from winze.report.experiment import Drawing, PointRuns, over_depth, over_setting, over_training
 from winze.report.experiment.alignment_maps import alignment_maps
 from winze.report.experiment.stored_curves import Line, Panels, Words, spectrum, stored_curves
