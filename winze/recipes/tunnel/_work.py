@@ -9,14 +9,13 @@ from torch.optim.swa_utils import update_bn
 
 from winze.data import Batches
 from winze.lab import Bench, Prepared, Study, learn, prepare, read
-from winze.lab.claims.quantities import TunnelLayer, Whole
+from winze.lab.claims.quantities import AtTunnel, OverTraining, TunnelLayer, Whole
 from winze.lab.layers import WITHOUT, NamedTensors, crossed, layer_of_each, weights_of
 from winze.observe import scan
 from winze.observe.layer_distances import layer_distances
 from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
 from winze.recipes.tunnel import _quantities
-from winze.recipes.tunnel._quantities import AtTunnel, OverTraining
 from winze.report.experiment import Drawing, of_scans, over_depth
 from winze.report.scan.cka_map import training_map
 from winze.report.scan.curves import curves_over_training
