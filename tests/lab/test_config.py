@@ -6,8 +6,9 @@ from typing import Any, Literal, Optional
 import pytest
 from small_recipe import Inner, Settings
 
-from winze.lab.config import FieldError, check_types, fits, replaced
+from winze.lab.config import replaced
 from winze.train import Epochs, Training
+from winze.train.fields import FieldError, check_types, fits
 
 
 @pytest.mark.parametrize(
@@ -63,7 +64,7 @@ def test_fields_of_fields_are_replaced_and_the_rest_stays():
 def test_a_wrong_type_deep_inside_is_named():
     with pytest.raises(FieldError, match=r"Inner.steps wants int, not 'ten' \(str\)"):
         check_types(Settings(inner=Inner(steps="ten")))
-    with pytest.raises(FieldError, match=r"Training.batch wants int, not '3' \(str\)"):
+    with pytest.raises(FieldError, match=r"Training.batch wants a whole number of at least 1, not '3' \(str\)"):
         replaced(Training(Epochs(3)), {"batch": "3"})
 
 

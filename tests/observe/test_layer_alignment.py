@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from winze.lab.layers import weight_layers
+from winze.measure.alignment import stored_layers
 from winze.networks import build
-from winze.observe.layer_alignment import AlignmentWatch, layer_alignment, stored_layers
+from winze.observe.layer_alignment import AlignmentWatch, layer_alignment
 
 
 def rows(watch: AlignmentWatch, measure: str, step: int) -> list[float]:

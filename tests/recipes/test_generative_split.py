@@ -7,10 +7,11 @@ import pytest
 import torch
 
 from winze.lab import Bench, recipe
+from winze.measure.probe import regression_accuracy, softmax_regression
 from winze.networks import NetworkError
 from winze.readings import Point
 from winze.recipes.generative import _split
-from winze.recipes.generative._split import Refit, accuracy, softmax_regression
+from winze.recipes.generative._split import Refit
 
 RECIPE = recipe("generative/forgetting")
 
@@ -36,7 +37,7 @@ def done(tmp_path_factory):
 def test_softmax_regression_separates_what_is_separable():
     x = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     y = (x[:, 0] - x[:, 1] > 0.1).long()
-    assert accuracy(softmax_regression(x, y, 2, 50), x, y) > 0.98
+    assert regression_accuracy(softmax_regression(x, y, 2, 50), x, y) > 0.98
 
 
 def test_a_classifier_is_frozen_when_its_task_ends(done):
@@ -100,18 +101,18 @@ def test_heads_that_do_not_fit_the_tasks_are_refused_before_anything_is_trained(
 
 @pytest.mark.parametrize("name", ["iterations", "samples"])
 def test_numbers_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1"):
+    with pytest.raises(ValueError, match=f"{name} wants a whole number of at least 1"):
         replace(config("vae"), **{name: 0})
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("synthetic/meta", {"orders": 0}, "orders must be a whole number of at least 1"),
-        ("synthetic/meta", {"steps": (0, 5)}, "steps are whole numbers from 1"),
-        ("synthetic/meta", {"batches": ()}, "batches are whole numbers from 1"),
-        ("tunnel/collapse_forgetting", {"rounds": 0}, "rounds must be a whole number of at least 1"),
-        ("tunnel/swap_temperature", {"extractor": 0}, "extractor must be a whole number of at least 1"),
+        ("synthetic/meta", {"orders": 0}, "orders wants a whole number of at least 1"),
+        ("synthetic/meta", {"steps": (0, 5)}, "steps wants one whole number or more, from 1"),
+        ("synthetic/meta", {"batches": ()}, "batches wants one whole number or more, from 1"),
+        ("tunnel/collapse_forgetting", {"rounds": 0}, "rounds wants a whole number of at least 1"),
+        ("tunnel/swap_temperature", {"extractor": 0}, "extractor wants a whole number of at least 1"),
     ],
 )
 def test_settings_of_continual_recipes_that_cannot_be_are_refused(name, settings, said):

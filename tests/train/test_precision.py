@@ -1,6 +1,7 @@
 """Every precision trains, clips, evaluates and resumes; on a machine with a GPU also there."""
 
 from importlib import import_module
+from typing import get_args
 
 import pytest
 import torch
@@ -8,7 +9,9 @@ from torch import nn
 
 from winze.networks import MLP
 from winze.train import SGD, AdamW, Checkpoints, Classify, Epochs, Hardware, Training, evaluate, fit
-from winze.train.training import PRECISIONS
+from winze.train.training import Precision
+
+PRECISIONS = get_args(Precision)
 
 POINTS = torch.randn(256, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (POINTS.sum(1) > 0).long()

@@ -1,20 +1,13 @@
-"""Frozen dataclasses as settings: replace fields by name, and check that each holds what its annotation says."""
+"""Frozen dataclasses as settings: replace fields by name."""
 
 from __future__ import annotations
 
-import types
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
-from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any
 
 from winze.hints import nearest
-
-_hints: Any = cache(get_type_hints)  # annotations are resolved once per class
-
-
-class FieldError(ValueError):
-    """A field that a dataclass does not have, or that holds the wrong kind of value."""
+from winze.train.fields import FieldError, check_type, hints_of
 
 
 def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
@@ -46,60 +39,5 @@ def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
         if parts:
             made[first] = replaced(made[first], parts)
         if not isinstance(config, Mapping):
-            check_type(made[first], _hints(type(config))[first], f"{type(config).__name__}.{first}")
+            check_type(made[first], hints_of(type(config))[first], f"{type(config).__name__}.{first}")
     return {**config, **made} if isinstance(config, Mapping) else replace(config, **made)
-
-
-def check_types(config: Any) -> None:
-    """Raise unless every field, and every field of fields, holds what its annotation says."""
-    hints = _hints(type(config))
-    for field in fields(config):
-        value = getattr(config, field.name)
-        check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
-        parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
-        for inner in parts:
-            if is_dataclass(inner) and not isinstance(inner, type):
-                check_types(inner)
-
-
-def check_type(value: Any, hint: Any, what: str) -> None:
-    """Raise unless the value fits the annotation."""
-    if not fits(value, hint):
-        said = hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint).replace("typing.", "")
-        raise FieldError(f"{what} wants {said}, not {value!r} ({type(value).__name__})")
-
-
-def fits(value: Any, hint: Any) -> bool:
-    """Whether a value is of an annotated type; an int is also a float, a bool is no number.
-
-    >>> fits((1, 2), tuple[int, ...]), fits((1, "2"), tuple[int, ...]), fits(True, int), fits(1, float | None)
-    (True, False, False, True)
-    """
-    origin, inner = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if hint is None:
-        return value is None
-    if origin in (Union, types.UnionType):
-        return any(fits(value, one) for one in inner)
-    if origin is Literal:
-        return any(type(value) is type(one) and value == one for one in inner)
-    if isinstance(value, bool):
-        return hint in (bool, object)
-    if hint is float:
-        return isinstance(value, int | float)
-    if origin is None:
-        return isinstance(value, hint)
-    if origin is Callable:
-        return callable(value)
-    return isinstance(value, origin) and _items_fit(value, origin, inner)
-
-
-def _items_fit(value: Any, origin: type, inner: tuple[Any, ...]) -> bool:
-    if issubclass(origin, Mapping):
-        return all(fits(key, inner[0]) and fits(one, inner[1]) for key, one in value.items())
-    if origin is tuple and inner[-1:] != (Ellipsis,):
-        return len(value) == len(inner) and all(map(fits, value, inner))
-    if issubclass(origin, Collection):
-        return all(fits(one, inner[0]) for one in value)
-    return True

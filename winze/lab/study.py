@@ -23,6 +23,7 @@ from winze.observe.places.find_places import find_spots
 from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Epochs, History, Objective, Steps, Training
+from winze.train.fields import Checked
 from winze.train.seeds import mix
 from winze.train.training import objective_of
 
@@ -106,7 +107,7 @@ class Watching:
 
 
 @dataclass(frozen=True)
-class Study:
+class Study(Checked):
     """One network, its data, training and readings; recipes that need more settings subclass it."""
 
     network: Network

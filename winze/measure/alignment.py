@@ -65,3 +65,8 @@ def alignment_of(
 
 def _count(energy: Float64[Tensor, " direction"]) -> int:
     return int((energy > 1e-12 * energy.max()).sum()) if bool(energy.max() > 0) else 0
+
+
+def stored_layers(last: int) -> list[int]:
+    """Those of layers 0 to `last` whose matrix is stored: four, spread from the second on."""
+    return sorted({round(1 + (last - 1) * part / 3) for part in range(4)})

@@ -124,3 +124,37 @@ def _standard(features: Float[Tensor, "sample feature"]) -> tuple[Tensor, Tensor
     scale = exact.std(0, correction=0)
     dtype = torch.promote_types(features.dtype, torch.float32)
     return exact.mean(0).to(dtype), torch.where(scale > 0, 1 / scale, 0.0).to(dtype)
+
+
+def softmax_regression(
+    features: Float[Tensor, "sample feature"],
+    labels: Int64[Tensor, " sample"],
+    classes: int,
+    iterations: int,
+    start: Float[Tensor, "class input"] | None = None,
+) -> Float[Tensor, "class input"]:
+    """Weights [class, feature + 1], the last column a bias, by L-BFGS on all samples from zeros or from `start`."""
+    weights = torch.zeros(classes, features.shape[1] + 1).to(features) if start is None else start.clone()
+    weights.requires_grad_()
+    solver = torch.optim.LBFGS([weights], max_iter=iterations, line_search_fn="strong_wolfe")
+
+    def closure() -> Tensor:
+        solver.zero_grad()
+        loss = F.cross_entropy(_logits(weights, features), labels)
+        loss.backward()
+        return loss
+
+    with torch.enable_grad():
+        solver.step(closure)
+    return weights.detach()
+
+
+def regression_accuracy(
+    weights: Float[Tensor, "class input"], features: Float[Tensor, "sample feature"], labels: Int64[Tensor, " sample"]
+) -> float:
+    """The accuracy of softmax regression with these weights."""
+    return float((_logits(weights, features).argmax(1) == labels).double().mean())
+
+
+def _logits(weights: Tensor, features: Tensor) -> Tensor:
+    return features @ weights[:, :-1].T + weights[:, -1]

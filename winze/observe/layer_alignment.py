@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from winze.measure import Moments, alignment_of, sample_norm
-from winze.measure.alignment import Alignment
+from winze.measure.alignment import Alignment, stored_layers
 from winze.modes import unchanged
 from winze.observe.places.find_places import find_spots
 from winze.readings import Readings, Row
@@ -92,11 +92,6 @@ class AlignmentWatch:
             whole = [pad(one.matrix, (0, self.top - len(one.matrix)) * 2) for one in aligned]
             matrices = torch.stack([whole[index - 1] for index in stored_layers(len(aligned))])
             self.readings.arrays[f"alignment/{step}"] = (255 * matrices).round().to(torch.uint8).numpy()
-
-
-def stored_layers(last: int) -> list[int]:
-    """Those of layers 0 to `last` whose matrix is stored: four, spread from the second on."""
-    return sorted({round(1 + (last - 1) * part / 3) for part in range(4)})
 
 
 def _reads(layer: Layer, most: int) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import winze.shape
 from winze.data.plane import KINDS
@@ -43,7 +43,7 @@ class Arm:
     activation: str = "gelu"
     rule: Rule = field(default_factory=Standard)
     objective: str = "cross_entropy"
-    temperature: float | str = 1.0
+    temperature: float | Literal["norm"] = 1.0
     """a number, or "norm": the norm of the logits"""
     optimizer: str = "Adam"
     lr: float = 0.01

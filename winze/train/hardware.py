@@ -7,15 +7,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
 from winze.modes import rng_unchanged
+from winze.train.fields import Checked, Count
 
 
 @dataclass(frozen=True)
-class Hardware:
+class Hardware(Checked):
     """Where training runs; it changes speed and rounding, not what is learned.
 
     `step="auto"` captures steps of fixed shape as CUDA graphs on one GPU, where the update says that it is
@@ -26,22 +27,16 @@ class Hardware:
 
     accelerator: str = "auto"
     """cpu, cuda, mps, or auto"""
-    devices: int = 1
+    devices: Count = 1
     """more than one: start with torchrun --nproc-per-node N"""
     strategy: str = "auto"
     """ddp, fsdp..., as Lightning Fabric names them"""
-    step: str = "auto"
+    step: Literal["auto", "plain", "graph"] = "auto"
     compile: bool = False
     """by torch.compile, which takes its time at the start"""
     deterministic: bool = False
-    threads: int | None = None
+    threads: Count | None = None
     """of torch on the CPU; None leaves them as they are"""
-
-    def __post_init__(self) -> None:
-        if self.step not in ("auto", "plain", "graph"):
-            raise ValueError(f"step is auto, plain or graph, not {self.step!r}")
-        if self.devices < 1 or (self.threads is not None and self.threads < 1):
-            raise ValueError(f"devices and threads must be at least 1, got {self.devices} and {self.threads}")
 
 
 class HardwareError(ValueError):

@@ -7,59 +7,21 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from winze.data import Augmentation
 from winze.shape import Temperature
+from winze.train.fields import Checked, Count, Fraction, Limits, NotNegative, Positive
 from winze.train.objectives import CrossEntropy, Function, Objective
 
-PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true")
-
-
-def is_number(value: object) -> bool:
-    """Whether a value is a finite number; a bool is none."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def check_number(
-    config: Any, name: str, *, at_least: float = -math.inf, above: float = -math.inf, below: float = math.inf
-) -> None:
-    """Raise unless a field is a finite number within its bounds."""
-    value = getattr(config, name)
-    if is_number(value) and at_least <= value < below and value > above:
-        return
-    wanted = "be a positive number" if above == 0 else f"be a finite number of at least {at_least:g}"
-    wanted = f"lie in [{at_least:g}, {below:g})" if below < math.inf else wanted
-    raise ValueError(f"{name} must {wanted}, got {value!r}")
-
-
-def check_whole(config: Any, name: str, least: int) -> None:
-    """Raise unless a field is a whole number of at least `least`."""
-    value = getattr(config, name)
-    if not (isinstance(value, int) and is_number(value) and value >= least):
-        raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r}")
-
-
-def check_flag(config: Any, name: str) -> None:
-    """Raise unless a field is True or False."""
-    if not isinstance(getattr(config, name), bool):
-        raise ValueError(f"{name} is True or False, not {getattr(config, name)!r}")
-
-
-def check_choice(config: Any, name: str, choices: tuple[str, ...]) -> None:
-    """Raise unless a field is one of the choices."""
-    if getattr(config, name) not in choices:
-        raise ValueError(f"{name} is one of {', '.join(choices)}, not {getattr(config, name)!r}")
+Precision = Literal["32-true", "64-true", "bf16-mixed", "16-mixed", "bf16-true"]
 
 
 @dataclass(frozen=True)
-class Epochs:
+class Epochs(Checked):
     """A number of passes over the data."""
 
-    count: float
-
-    def __post_init__(self) -> None:
-        check_number(self, "count", at_least=0)
+    count: NotNegative
 
     def steps(self, per_epoch: int) -> int:
         """The number of steps, where an epoch has `per_epoch` of them."""
@@ -67,13 +29,10 @@ class Epochs:
 
 
 @dataclass(frozen=True)
-class Steps:
+class Steps(Checked):
     """A number of optimizer steps."""
 
-    count: int
-
-    def __post_init__(self) -> None:
-        check_whole(self, "count", least=0)
+    count: Annotated[int, Limits("a whole number of at least 0", lambda value: value >= 0)]
 
     def steps(self, per_epoch: int) -> int:
         return self.count
@@ -83,40 +42,31 @@ Length = Epochs | Steps
 
 
 @dataclass(frozen=True)
-class Optimizer:
+class Optimizer(Checked):
     """What every optimizer has: a learning rate, weight decay, and factors on the learning rate of some weights."""
 
-    lr: float
-    weight_decay: float = 0.0
+    lr: Positive
+    weight_decay: NotNegative = 0.0
     decay_vectors: bool = True
     """decay biases and norm parameters too (timm does not)"""
-    rates: tuple[tuple[str, float], ...] = ()
+    rates: tuple[tuple[str, NotNegative], ...] = ()
     """(glob on parameter names, factor on the learning rate); the first match counts, a factor of 0 freezes"""
 
     capturable: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_number(self, "lr", above=0)
-        check_number(self, "weight_decay", at_least=0)
-        check_flag(self, "decay_vectors")
-        if not all(is_number(factor) and factor >= 0 for _, factor in self.rates):
-            raise ValueError(f"rates multiply the learning rate by 0 or more, got {self.rates}")
 
 
 @dataclass(frozen=True)
 class SGD(Optimizer):
     """Stochastic gradient descent."""
 
-    lr: float = 0.1
-    momentum: float = 0.0
+    lr: Positive = 0.1
+    momentum: Fraction = 0.0
     nesterov: bool = False
 
     capturable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_number(self, "momentum", at_least=0, below=1)
-        check_flag(self, "nesterov")
         if self.nesterov and not self.momentum > 0:
             raise ValueError("nesterov needs a momentum above 0")
 
@@ -132,15 +82,10 @@ class Lars(SGD):
 class Adam(Optimizer):
     """Adam."""
 
-    lr: float = 1e-3
-    betas: tuple[float, float] = (0.9, 0.999)
+    lr: Positive = 1e-3
+    betas: tuple[Fraction, Fraction] = (0.9, 0.999)
 
     capturable: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if len(self.betas) != 2 or not all(is_number(beta) and 0 <= beta < 1 for beta in self.betas):
-            raise ValueError(f"betas are two numbers in [0, 1), got {self.betas!r}")
 
 
 @dataclass(frozen=True)
@@ -156,19 +101,15 @@ class NAdam(Adam):
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Checked):
     """A constant learning rate, after a linear warm-up from `warmup_lr`.
 
     `per` is "step" or "epoch": how often the learning rate changes.
     """
 
     warmup: Length = Epochs(0)
-    warmup_lr: float = 0.0
-    per: str = "step"
-
-    def __post_init__(self) -> None:
-        check_number(self, "warmup_lr", at_least=0)
-        check_choice(self, "per", ("step", "epoch"))
+    warmup_lr: NotNegative = 0.0
+    per: Literal["step", "epoch"] = "step"
 
     def rate(self, lr: float, done: float, total: float) -> float:
         """The learning rate after `done` of `total`, both in the unit of the training's length, without warm-up."""
@@ -182,11 +123,7 @@ class Cosine(Constant):
     lr(p) = min_lr + (lr - min_lr) (1 + cos(π p)) / 2,   p the share of training that is done
     """
 
-    min_lr: float = 0.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number(self, "min_lr", at_least=0)
+    min_lr: NotNegative = 0.0
 
     def rate(self, lr: float, done: float, total: float) -> float:
         return self.min_lr + (lr - self.min_lr) * (1 + math.cos(math.pi * (done / total))) / 2
@@ -208,35 +145,23 @@ class CosineAfterWarmup(Cosine):
 class Milestones(Constant):
     """A learning rate multiplied by `gamma` at each milestone, which counts in the unit of the training's length."""
 
-    at: tuple[float, ...] = ()
-    gamma: float = 0.1
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_number(self, "gamma", at_least=0)
-        if not all(is_number(one) and one >= 0 for one in self.at):
-            raise ValueError(f"milestones are numbers from 0, got {self.at!r}")
+    at: tuple[NotNegative, ...] = ()
+    gamma: NotNegative = 0.1
 
     def rate(self, lr: float, done: float, total: float) -> float:
         return lr * self.gamma ** sum(done >= milestone for milestone in self.at)
 
 
 @dataclass(frozen=True)
-class Ramp:
+class Ramp(Checked):
     """A value that moves geometrically from `first` to `last` over the first `share` of training.
 
     T(p) = first^(1 - s) last^s,   s = min(1, p / share),   p the share of training that is done
     """
 
-    first: float
-    last: float
-    share: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("first", "last"):
-            check_number(self, name, above=0)
-        if not 0 < self.share <= 1:
-            raise ValueError(f"share must lie in (0, 1], got {self.share}")
+    first: Positive
+    last: Positive
+    share: Annotated[float, Limits("a number in (0, 1]", lambda value: 0 < value <= 1)] = 1.0
 
     def at(self, progress: float) -> float:
         """The value when this share of training is done."""
@@ -245,7 +170,7 @@ class Ramp:
 
 
 @dataclass(frozen=True)
-class Goal:
+class Goal(Checked):
     """What a training minimises, as data: `build` makes the `Objective`. `Classify` and its siblings derive from it."""
 
     def build(self, steps: int) -> Objective:
@@ -262,18 +187,14 @@ class Classify(Goal):
     With `compensate` the loss is multiplied by T, so that gradients do not shrink as T rises.
     """
 
-    smoothing: float = 0.0
-    temperature: float | str | Ramp = 1.0
+    smoothing: Fraction = 0.0
+    temperature: Positive | Literal["norm"] | Ramp = 1.0
     """a number, "norm" (the norm of the logits), or a ramp over training"""
     compensate: bool = False
 
     def __post_init__(self) -> None:
-        check_number(self, "smoothing", at_least=0, below=1)
-        check_flag(self, "compensate")
-        value = self.temperature
-        if not (value == "norm" or isinstance(value, Ramp) or (is_number(value) and float(value) > 0)):
-            raise ValueError(f'temperature is a positive number, a Ramp or "norm", got {value!r}')
-        if self.compensate and value == "norm":
+        super().__post_init__()
+        if self.compensate and self.temperature == "norm":
             raise ValueError('compensate needs a fixed temperature or a ramp; "norm" depends on the logits')
 
     def build(self, steps: int) -> Objective:
@@ -293,27 +214,27 @@ def objective_of(goal: Any, steps: int) -> Objective:
 
 
 @dataclass(frozen=True)
-class Training:
+class Training(Checked):
     """Everything that decides what is learned, except the network, the data and the seed."""
 
     length: Length
     """Epochs(160) or Steps(500_000)"""
-    batch: int = 128
+    batch: Count = 128
     """samples per step, over all devices"""
     optimizer: Optimizer = SGD()
     schedule: Constant = Constant()
     objective: Goal | Any = Classify()
     """a frozen config such as Classify(smoothing=0.1), or an `Objective` of your own"""
     augment: tuple[Augmentation, ...] = ()
-    precision: str = "32-true"
+    precision: Precision = "32-true"
     """as Lightning Fabric names it: 32-true, bf16-mixed..."""
-    clip: float | None = None
+    clip: Positive | None = None
     """largest norm of the gradient"""
-    ema: float | None = None
+    ema: Fraction | None = None
     """decay of an exponential moving average of the weights, which is then evaluated and kept"""
     drop_last: bool = False
     """leave out the last, smaller batch of an epoch"""
-    repeat: int = 1
+    repeat: Count = 1
     """steps in a row on one batch; an epoch keeps its number of steps, and so sees fewer samples"""
     channels_last: bool = False
     """run convolutions in channels-last memory format"""
@@ -323,29 +244,14 @@ class Training:
     """store a checkpoint this often, and always at the end"""
 
     def __post_init__(self) -> None:
-        for name, least in {"batch": 1, "repeat": 1}.items():
-            check_whole(self, name, least)
-        for name in ("drop_last", "channels_last"):
-            check_flag(self, name)
-        check_choice(self, "precision", PRECISIONS)
-        if not isinstance(self.optimizer, Optimizer):
-            raise ValueError(f"optimizer is an optimizer such as SGD(0.1), not {self.optimizer!r}")
-        for name in ("length", "evaluate", "checkpoint"):
-            if not isinstance(getattr(self, name), Epochs | Steps):
-                raise ValueError(f"{name} is Epochs(...) or Steps(...), not {getattr(self, name)!r}")
+        super().__post_init__()
         for name in ("evaluate", "checkpoint"):
             if getattr(self, name).count <= 0:
                 raise ValueError(f"{name} must be at least one step, got {getattr(self, name)}")
-        if not isinstance(self.schedule, Constant):
-            raise ValueError(f"schedule is Constant(), Cosine() or Milestones(), not {self.schedule!r}")
         if not (hasattr(self.objective, "build") or callable(self.objective)):
             raise ValueError(f"objective is a config such as Classify() or an Objective, not {self.objective!r}")
-        if self.clip is not None:
-            check_number(self, "clip", above=0)
-        if self.ema is not None:
-            check_number(self, "ema", at_least=0, below=1)
-            if self.precision == "bf16-true":
-                raise ValueError("an average of weights (ema) is lost in the rounding of bf16-true: use bf16-mixed")
+        if self.ema is not None and self.precision == "bf16-true":
+            raise ValueError("an average of weights (ema) is lost in the rounding of bf16-true: use bf16-mixed")
         warmup = self.schedule.warmup
         if isinstance(self.schedule, CosineAfterWarmup) and type(warmup) is not type(self.length):
             raise ValueError(f"CosineAfterWarmup counts its warm-up as the length {self.length}, not {warmup}")

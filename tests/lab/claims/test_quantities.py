@@ -9,8 +9,11 @@ from small_recipe import curves, score
 from winze.lab.claims.quantities import (
     OOD,
     At,
+    AtTunnel,
     LastLook,
+    LayerReaching,
     Over,
+    OverMatrix,
     PeakLayer,
     TunnelLayer,
     Whole,
@@ -20,7 +23,7 @@ from winze.lab.claims.quantities import (
     hidden,
     last,
 )
-from winze.readings import ReadingsError
+from winze.readings import Readings, ReadingsError
 
 RUN = curves(
     [0.5, 0.97, 0.96, 1.0], ood=[0.6, 0.9, 0.8, 0.3], layers={"as printed": [3, 5, 7, 9], "else": [3, 5, 8, 10]}
@@ -31,6 +34,8 @@ RUN = curves(
     ("quantity", "value"),
     [
         (Whole("accuracy"), 1.0),
+        (AtTunnel("numerical_rank"), 90),
+        (AtTunnel("numerical_rank", behind=1), 80),
         (first("numerical_rank"), 100),
         (last("numerical_rank"), 70),
         (At("probe", 1), 0.97),
@@ -122,3 +127,34 @@ def test_the_last_look_is_that_of_the_last_step_wherever_it_stands():
         run.add("top5", value, data="home", split="test", step=step)
     run.add("top5", 0.7, data="home", split="test")
     assert LastLook("top5")(run) == 0.4
+
+
+def probed(*values):
+    readings = Readings(
+        conventions={"data": "own", "layers": {"": [1, 3, 5]}, "layer_count": 5, "places": ["a", "b", "c"]}
+    )
+    for index, value in enumerate(values):
+        readings.add("probe", value, place="abc"[index], index=index, total=3, data="own", split="test")
+    return readings
+
+
+def test_the_first_layer_at_an_accuracy_is_given_by_the_papers_number():
+    assert LayerReaching(0.8)(probed(0.5, 0.8, 0.9)) == 3
+    assert LayerReaching(0.81)(probed(0.5, 0.8, 0.9)) == 5
+
+
+def test_a_bar_above_every_layer_is_missing_with_the_best_accuracy():
+    value = LayerReaching(0.95)(probed(0.5, 0.8, 0.9))
+    assert math.isnan(value)
+    assert "90.0%" in value.note
+    with pytest.raises(ReadingsError, match="probe"):
+        LayerReaching(0.5)(probed())
+
+
+def test_numbers_of_a_matrix_leave_the_output_out():
+    readings = Readings(conventions={"layers": {"": [1, 2, 3]}, "layer_count": 3}, arrays={"cka": np.eye(3)})
+    for index in range(3):
+        readings.add("probe", 0.5, place=f"p{index}", index=index, total=3)
+    assert OverMatrix("cka", lambda matrix: float(matrix.sum()))(readings) == 2
+    with pytest.raises(ReadingsError, match="l1 was not read"):
+        OverMatrix("l1", np.sum)(readings)

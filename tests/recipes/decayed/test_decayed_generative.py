@@ -20,9 +20,10 @@ from winze.networks.inception import MissingWeightsError
 from winze.networks.models.mae import MaskedAutoencoder
 from winze.readings import Point, Readings
 from winze.recipes.decayed import _diffusion
-from winze.recipes.decayed._correlation import CorrelatesNegatively, HigherAtEqualLoss, correlations
+from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss
 from winze.recipes.decayed.mae_rules import OneKind, PerBlock
 from winze.recipes.decayed.mae_segment import Segmented, predicted_segments, work
+from winze.report.experiment.pearson import correlations
 
 IMAGES = torch.randn(2, 3, 8, 8)
 
@@ -85,7 +86,7 @@ def test_a_correlation_is_judged_by_its_sign(sign, word):
         }
         for point in points
     }
-    check = CorrelatesNegatively("rank", "probe", over="alpha")
+    check = correlates_negatively("rank", "probe", over="alpha")
     assert check.judge(Point({}), (), grid, runs, {}).word == word
 
 
@@ -98,7 +99,7 @@ def looks(losses, probes):
 
 
 def test_two_arms_are_compared_where_both_have_the_lowest_loss_that_both_reach():
-    check = HigherAtEqualLoss("probe", "reconstruction", {"alpha": 0.6}, than={"alpha": 1.0})
+    check = higher_at_equal_loss("probe", "reconstruction", {"alpha": 0.6}, than={"alpha": 1.0})
     slow = looks([0.9, 0.6, 0.5], [0.1, 0.3, 0.45])  # ends at 0.5
     fast = looks([0.8, 0.6, 0.4], [0.2, 0.3, 0.60])  # passes 0.5 half-way from 0.3 to 0.6
     assert check.of_seed([slow, fast]) == pytest.approx(0.45 - 0.45)
@@ -114,7 +115,7 @@ def test_a_comparison_at_equal_loss_is_judged_over_seeds(gain, word):
         point: {seed: looks([0.9, 0.5], [0.1, 0.4 + 0.01 * seed + more]) for seed in (0, 1, 2)}
         for point, more in zip(points, (0.0, gain), strict=True)
     }
-    check = HigherAtEqualLoss("probe", "reconstruction", {"alpha": 0.6}, than={"alpha": 1.0})
+    check = higher_at_equal_loss("probe", "reconstruction", {"alpha": 0.6}, than={"alpha": 1.0})
     assert check.judge(Point({}), (), grid, runs, {}).word == word
 
 

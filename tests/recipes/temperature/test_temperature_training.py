@@ -11,8 +11,16 @@ from winze.lab.config import replaced
 from winze.observe.layer_alignment import AlignmentWatch
 from winze.readings import Point, Readings, ReadingsError
 from winze.recipes.temperature import _work, factors, schedule
-from winze.recipes.temperature._quantities import QUANTITIES, Kappa, added_late, late_over_early
-from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells
+from winze.recipes.temperature._settings import (
+    KAPPA,
+    QUANTITIES,
+    RHO,
+    STAND_IN,
+    Kappa,
+    added_late,
+    cells,
+    late_over_early,
+)
 from winze.recipes.temperature._work import best_factor, work
 from winze.recipes.temperature.training import recipe
 from winze.train import SGD, DivergedError, Epochs, Hardware, History

@@ -10,8 +10,6 @@ from winze.recipes.tunnel._quantities import (
     OOD_PEAK_AFTER_START,
     SPIKE_HEIGHT,
     START_SHARE,
-    AtTunnel,
-    OverMatrix,
     OverSets,
     lost,
     spike,
@@ -79,11 +77,6 @@ def test_the_share_of_the_layers_has_an_interval_of_at_least_one_layer():
     assert low <= 1.5 / 4 < 2.5 / 4 <= high
 
 
-def test_a_measure_at_the_tunnel_is_that_of_the_last_layer_of_the_extractor():
-    assert AtTunnel("numerical_rank")(READ) == 30
-    assert AtTunnel("numerical_rank", behind=1)(READ) == 20
-
-
 @pytest.mark.parametrize(
     ("name", "accuracy", "learned"),
     [
@@ -101,12 +94,3 @@ def test_a_measure_at_the_tunnel_is_that_of_the_last_layer_of_the_extractor():
 def test_a_network_learned_its_data_that_is_twice_as_good_as_chance(name, accuracy, learned):
     quantity, least = LEARNED
     assert (quantity(read({name: [0.5]}, accuracy=accuracy)) >= least) == learned
-
-
-def test_numbers_of_a_matrix_leave_the_output_out():
-    readings = Readings(conventions={"layers": {"": [1, 2, 3]}, "layer_count": 3}, arrays={"cka": np.eye(3)})
-    for index in range(3):
-        readings.add("probe", 0.5, place=f"p{index}", index=index, total=3)
-    assert OverMatrix("cka", lambda matrix: float(matrix.sum()))(readings) == 2
-    with pytest.raises(ReadingsError, match="l1 was not read"):
-        OverMatrix("l1", np.sum)(readings)

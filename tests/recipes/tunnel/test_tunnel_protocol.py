@@ -1,36 +1,8 @@
 """One set of weights is read by every protocol, and starts are found by the network's own bar and by a fixed one."""
 
-import math
-
-import pytest
-
 from winze.lab.runs.perform import perform
 from winze.lab.runs.store import Runs
-from winze.readings import Readings, ReadingsError
-from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel.protocol import recipe
-
-
-def probed(*values):
-    readings = Readings(
-        conventions={"data": "own", "layers": {"": [1, 3, 5]}, "layer_count": 5, "places": ["a", "b", "c"]}
-    )
-    for index, value in enumerate(values):
-        readings.add("probe", value, place="abc"[index], index=index, total=3, data="own", split="test")
-    return readings
-
-
-def test_the_first_layer_at_an_accuracy_is_given_by_the_papers_number():
-    assert LayerReaching(0.8)(probed(0.5, 0.8, 0.9)) == 3
-    assert LayerReaching(0.81)(probed(0.5, 0.8, 0.9)) == 5
-
-
-def test_a_bar_above_every_layer_is_missing_with_the_best_accuracy():
-    value = LayerReaching(0.95)(probed(0.5, 0.8, 0.9))
-    assert math.isnan(value)
-    assert "90.0%" in value.note
-    with pytest.raises(ReadingsError, match="probe"):
-        LayerReaching(0.5)(probed())
 
 
 def test_every_protocol_of_a_network_reads_the_same_training(tmp_path):

@@ -5,12 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from winze.data import Preprocess, load
 from winze.lab.bench import Bench
-from winze.lab.study import Prepared
-from winze.networks import MLP
 from winze.readings import Point
-from winze.recipes.tunnel._work import l1_distances, read_distances
+from winze.recipes.tunnel._work import read_distances
 from winze.recipes.tunnel.similarity import late_over_early, recipe, within_over_across
 from winze.train import Epochs
 
@@ -27,19 +24,6 @@ def test_a_block_of_similar_layers_is_seen():
 def test_steps_are_those_between_neighbours():
     far = np.abs(np.subtract.outer([0.0, 4.0, 5.0, 6.0, 7.0, 8.0], [0.0, 4.0, 5.0, 6.0, 7.0, 8.0]))
     assert late_over_early(far) == pytest.approx(0.25)
-
-
-def test_distances_are_means_over_samples_and_features():
-    digits = load("digits", limit=50)
-    net = MLP(64, width=8, depth=3)
-    prepared = Prepared(SMOKE, net, None, digits, Preprocess.of(digits))
-    x = prepared.preprocess(digits.test_images).flatten(1)
-    one = net.layers[0](x)
-    two = net.layers[1](one)
-    found = l1_distances(prepared, ["layers.0", "layers.1", "output"])
-    assert found[0, 1] == pytest.approx(float((one - two).abs().mean().detach()), rel=1e-5)
-    assert found[0, 0] == 0
-    assert np.isnan(found[0, 2])
 
 
 def test_networks_of_unequal_layers_are_read_without_distances(tmp_path):

@@ -185,6 +185,91 @@ class TunnelLayer(RunNumber):
 
 
 @dataclass(frozen=True)
+class LayerReaching(RunNumber):
+    """The layer, as the paper counts layers, that is the first whose probe reaches an accuracy."""
+
+    bar: float
+    measure: str = "probe"
+
+    def __str__(self) -> str:
+        return f"first layer at an accuracy of {self.bar:.0%}"
+
+    def __call__(self, readings: Readings) -> float:
+        curve, layers = _curve(readings, self.measure, None), list(layer_numbers(readings).values())
+        reached = np.flatnonzero(curve >= self.bar)
+        if not len(reached):
+            return missing(f"the best layer reaches {np.nanmax(curve):.1%}, not {self.bar:.0%}")
+        return float(layers[reached[0]])
+
+    def spread(self, readings: Readings) -> tuple[float, float]:
+        """The layer itself, twice: as a whole number, it is known to half a layer at best."""
+        layer = self(readings)
+        return layer, layer
+
+
+@dataclass(frozen=True)
+class AtTunnel(RunNumber):
+    """A measure at the last layer of the extractor, or so many layers behind it."""
+
+    measure: str
+    behind: int = 0
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return self.measure, "probe", "accuracy"
+
+    def __call__(self, readings: Readings) -> float:
+        found = mean_tunnel([readings], resamples=0)
+        if found.start is None:
+            return missing(found.reason)
+        return At(self.measure, found.start.index + self.behind)(readings)
+
+
+@dataclass(frozen=True)
+class OverTraining(RunNumber):
+    """One number of a measure's values [place, step] during training, and of where the tunnel starts.
+
+    `reduce(values, start)` gets the number of the extractor's layers.
+    """
+
+    measure: str
+    reduce: Callable[[facts.Array, int], float]
+    tunnel: bool = True
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure, "probe", "accuracy") if self.tunnel else (self.measure,)
+
+    def __call__(self, readings: Readings) -> float:
+        _, values = facts.over_steps(readings, self.measure)
+        if not values.size:
+            raise ReadingsError(f"{self.measure} was not read during training")
+        known = values[np.isfinite(values).any(1)]
+        if not self.tunnel:
+            return self.reduce(known, 0)
+        found = mean_tunnel([readings], resamples=0)
+        if found.start is None or not 0 < found.start.index + 1 < len(known):
+            return missing(found.reason or "there is no layer behind the start of the tunnel")
+        return self.reduce(known, found.start.index + 1)
+
+
+@dataclass(frozen=True)
+class OverMatrix(RunNumber):
+    """One number of a stored matrix between all pairs of hidden places."""
+
+    measure: str
+    reduce: Callable[[facts.Array], float]
+
+    def __call__(self, readings: Readings) -> float:
+        matrix = readings.arrays.get(self.measure)
+        if matrix is None:
+            raise ReadingsError(f"{self.measure} was not read")
+        count = readings.conventions["layer_count"]
+        kept = [spot for spot, layer in enumerate(layer_numbers(readings).values()) if layer < count]
+        return self.reduce(matrix[np.ix_(kept, kept)])
+
+
+@dataclass(frozen=True)
 class _Derived(RunNumber):
     """A function of other numbers; the first that is NaN gives the reason."""
 

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from winze.atomic import StoreError, bounded_bytes, remove_leftovers, sha256, write_atomically
-from winze.lab.config import fits
 from winze.lab.runs.job import FORMAT, Job, key_of, plain
 from winze.readings import Point, Readings
+from winze.train.fields import fits
 
 KIND = "winze run"
 RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetensors"

@@ -1,6 +1,6 @@
 """Checks of what several runs read during training: Pearson's r over an axis, and a measure at equal loss."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,27 +9,35 @@ import numpy as np
 from winze.lab.axes import PointGrid
 from winze.lab.claims.claim import Check, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
-from winze.readings import Point, Readings, facts
+from winze.readings import Point, Readings
 from winze.readings.wording import label
-from winze.report.experiment import Drawing, UnreadError
-from winze.report.experiment.drawing import PointRuns, draw_curves
+from winze.report.experiment.pearson import correlations, course
 
 
+@dataclass(frozen=True)
 class AcrossPoints(Check):
-    """One number of the runs of several points with one seed, whose mean over seeds is judged by `region`."""
+    """One number of the runs of several points with one seed, whose mean over seeds is judged by `region`.
 
+    `of_seed` makes it of the runs in the order of the points: all values of the axis `over`, three at least, or those
+    at `terms`; NaN where the runs do not have it.
+    """
+
+    said: str
+    region: Region
+    of_seed: Callable[[Sequence[Readings]], float]
+    over: str = ""
+    terms: tuple[tuple[Mapping[str, Any], float], ...] = ()
     quantity: None = None
     claimed: None = None
-    region: Region
-
-    def of_seed(self, runs: Sequence[Readings]) -> float:
-        """The number of the runs of all points, in their order; NaN where they do not have it."""
-        raise NotImplementedError
 
     @property
-    def said(self) -> str:
-        """What the number is, in words."""
-        raise NotImplementedError
+    def axes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(filter(None, (self.over, *(axis for values, _ in self.terms for axis in values)))))
+
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+        along = [{self.over: label} for label in grid.labels(self.over, cell)] if self.over else []
+        chosen = [values for values, _ in self.terms] if self.terms else along if len(along) > 2 else []
+        return tuple(grid.complete(cell | values) for values in chosen)
 
     def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         own = {point: runs[point] for point in self.points(cell, grid)}
@@ -45,63 +53,31 @@ class AcrossPoints(Check):
         return Verdict(word, f"{self.said}: {interval} ({seeds})", *numbers)
 
 
-@dataclass(frozen=True)
-class CorrelatesNegatively(AcrossPoints):
+def correlates_negatively(one: str, other: str, over: str) -> AcrossPoints:
     """r < 0: Pearson's r of two measures over the values of an axis, averaged over all readings during training."""
 
-    one: str
-    other: str
-    over: str
-    region = Region(high=0.0, open=True)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return (self.over,)
-
-    @property
-    def said(self) -> str:
-        return f"mean r over training of {label(self.one)} and {label(self.other)}"
-
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
-        labels = grid.labels(self.over, cell)
-        return tuple(grid.complete(cell | {self.over: label}) for label in labels) if len(labels) > 2 else ()
-
-    def of_seed(self, runs: Sequence[Readings]) -> float:
-        _, values = correlations(runs, self.one, self.other)
+    def mean_r(runs: Sequence[Readings]) -> float:
+        _, values = correlations(runs, one, other)
         return float(np.nanmean(values)) if np.isfinite(values).any() else float("nan")
 
+    said = f"mean r over training of {label(one)} and {label(other)}"
+    return AcrossPoints(said, Region(high=0.0, open=True), mean_r, over=over)
 
-@dataclass(frozen=True)
-class HigherAtEqualLoss(AcrossPoints):
+
+def higher_at_equal_loss(measure: str, loss: str, at: Mapping[str, Any], *, than: Mapping[str, Any]) -> AcrossPoints:
     """A measure is higher at one point than at another when both have the same loss: the lowest that both reach."""
 
-    measure: str
-    loss: str
-    point: Mapping[str, Any]
-    than: Mapping[str, Any]
-    region = Region(low=0.0, open=True)
-
-    @property
-    def axes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys([*self.point, *self.than]))
-
-    @property
-    def said(self) -> str:
-        return f"difference of {label(self.measure)} at equal {label(self.loss)}"
-
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
-        return tuple(grid.complete(cell | values) for values in (self.point, self.than))
-
-    def of_seed(self, runs: Sequence[Readings]) -> float:
-        curves = [(_curve(one, self.loss), _curve(one, self.measure)) for one in runs]
-        if not all(set(losses) & set(values) for losses, values in curves):
+    def difference(runs: Sequence[Readings]) -> float:
+        curves = [(course(run, loss), course(run, measure)) for run in runs]
+        paths = [[(losses[step], values[step]) for step in sorted({*losses} & {*values})] for losses, values in curves]
+        if not all(paths):
             return float("nan")
-        paths = [
-            [(losses[step], values[step]) for step in sorted(set(losses) & set(values))] for losses, values in curves
-        ]
-        shared = max(min(loss for loss, _ in path) for path in paths)
+        shared = max(min(own for own, _ in path) for path in paths)
         one, other = (_when_first(path, shared) for path in paths)
         return one - other
+
+    said = f"difference of {label(measure)} at equal {label(loss)}"
+    return AcrossPoints(said, Region(low=0.0, open=True), difference, terms=((at, 1.0), (than, -1.0)))
 
 
 def _when_first(path: Sequence[tuple[float, float]], loss: float) -> float:
@@ -111,38 +87,3 @@ def _when_first(path: Sequence[tuple[float, float]], loss: float) -> float:
     if spot == 0:
         return value if now == loss else float("nan")
     return past + (value - past) * (before - loss) / (before - now)
-
-
-def correlations(runs: Sequence[Readings], one: str, other: str) -> tuple[np.ndarray, np.ndarray]:
-    """The steps that all runs have, and Pearson's r over the runs at each; NaN where one number does not vary."""
-    pairs = [[_curve(readings, measure) for measure in (one, other)] for readings in runs]
-    steps = sorted(set.intersection(*(set(curve) for pair in pairs for curve in pair)))
-    values = np.array([[[curve[step] for step in steps] for curve in pair] for pair in pairs])  # run, measure, step
-    with np.errstate(invalid="ignore", divide="ignore"):
-        centred = values - values.mean(0) if len(steps) else np.zeros((len(runs), 2, 0))
-        shared = (centred[:, 0] * centred[:, 1]).sum(0)
-        return np.array(steps), shared / np.sqrt((centred**2).sum(0).prod(0))
-
-
-def _curve(readings: Readings, measure: str) -> Mapping[int, float]:
-    rows = [row for row in readings.rows if row.measure == measure and row.index is None and row.step]
-    return {row.step: row.value for row in rows if row.step is not None}
-
-
-def over_training_r(one: str, other: str, over: str, panel: str) -> Drawing:
-    """Pearson's r over the values of an axis at every reading: the mean over seeds, and their span."""
-
-    def draw(runs: PointRuns, theme: str = "light") -> Any:
-        curves = {}
-        for name in dict.fromkeys(point[panel] for point in runs):
-            inside = [seeds for point, seeds in runs.items() if point[panel] == name and seeds]
-            count = min(map(len, inside), default=0)
-            found = [correlations([seeds[spot] for seeds in inside], one, other) for spot in range(count)]
-            if len(inside) > 2 and found and len(found[0][0]):
-                length = facts.whole(inside[0][0], "epoch_steps")
-                curves[Point({panel: name})] = {"": (found[0][0] / length, np.array([r for _, r in found]))}
-        if not curves:
-            raise UnreadError("no correlation: fewer than three values of the axis were read")
-        return draw_curves(curves, theme, colour=None, panel=panel, across="epoch", up="Pearson's r")
-
-    return Drawing(f"Pearson's r of {label(one)} and {label(other)}", draw, (over, panel))

@@ -13,8 +13,9 @@ from typing import Any
 from winze.lab import Axis, Recipe, rises
 from winze.lab.claims.quantities import LastLook, OverLooks
 from winze.recipes.decayed import _mae as use
-from winze.recipes.decayed._correlation import CorrelatesNegatively, HigherAtEqualLoss, over_training_r
+from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss
 from winze.report.experiment import over_training
+from winze.report.experiment.pearson import over_training_r
 
 RANK, PROBE = "rank_while_training", "probe_while_training"
 MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"
@@ -36,7 +37,7 @@ recipe = Recipe(
         use.claim(
             "effective rank and linear-probe accuracy correlate negatively over alpha_min",
             "fig. 5c",
-            CorrelatesNegatively(RANK, PROBE, over="alpha"),
+            correlates_negatively(RANK, PROBE, over="alpha"),
         ),
     ),
     questions=(
@@ -49,12 +50,12 @@ recipe = Recipe(
         ),
         use.question(
             "do rank and probe accuracy of the mean token correlate negatively?",
-            CorrelatesNegatively(MEAN_RANK, MEAN_PROBE, over="alpha"),
+            correlates_negatively(MEAN_RANK, MEAN_PROBE, over="alpha"),
         ),
         *(
             use.question(
                 f"at equal reconstruction error, is the probe of the {token} token higher at alpha_min = 0.6?",
-                HigherAtEqualLoss(measure, "reconstruction", use.DECAYED, than=use.PLAIN),
+                higher_at_equal_loss(measure, "reconstruction", use.DECAYED, than=use.PLAIN),
             )
             for token, measure in {"class": PROBE, "mean": MEAN_PROBE}.items()
         ),

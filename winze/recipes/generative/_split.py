@@ -7,20 +7,21 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
+from winze.measure.probe import regression_accuracy as accuracy
+from winze.measure.probe import softmax_regression
 from winze.networks import NetworkError
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
 from winze.report.experiment import Drawing, over_setting, over_training
 from winze.train import Adam, Classify, Epochs, History, Training
+from winze.train.fields import Count
 from winze.train.objectives.elbo import Elbo
 from winze.train.objectives.reconstruct import Reconstruct
-from winze.train.training import check_whole
 
 PAPER = "On robustness of generative representations against catastrophic forgetting"
 BATCH = 5000
@@ -38,12 +39,8 @@ class Split(Study):
     """
 
     tasks: tuple[int, ...] = (2, 2, 2, 2, 2)
-    iterations: int = 50
-    samples: int = 2000
-
-    def __post_init__(self) -> None:
-        for name in ("iterations", "samples"):
-            check_whole(self, name, least=1)
+    iterations: Count = 50
+    samples: Count = 2000
 
 
 study = Split(
@@ -109,35 +106,6 @@ def features_of(net: nn.Module, images: Tensor) -> Tensor:
     """The features of all images, batch by batch."""
     inner: Any = net
     return torch.cat([inner.features(batch) for batch in images.split(BATCH)])
-
-
-def softmax_regression(
-    features: Tensor, labels: Tensor, classes: int, iterations: int, start: Tensor | None = None
-) -> Tensor:
-    """Weights [class, feature + 1], the last column a bias, by L-BFGS on all samples from zeros or from `start`."""
-    weights = torch.zeros(classes, features.shape[1] + 1).to(features) if start is None else start.clone()
-    weights.requires_grad_()
-    solver = torch.optim.LBFGS([weights], max_iter=iterations, line_search_fn="strong_wolfe")
-
-    def closure() -> Tensor:
-        solver.zero_grad()
-        loss = F.cross_entropy(logits(weights, features), labels)
-        loss.backward()
-        return loss
-
-    with torch.enable_grad():
-        solver.step(closure)
-    return weights.detach()
-
-
-def logits(weights: Tensor, features: Tensor) -> Tensor:
-    """The answers of softmax regression."""
-    return features @ weights[:, :-1].T + weights[:, -1]
-
-
-def accuracy(weights: Tensor, features: Tensor, labels: Tensor) -> float:
-    """The share of samples that softmax regression labels right."""
-    return float((logits(weights, features).argmax(1) == labels).double().mean())
 
 
 class Refit:

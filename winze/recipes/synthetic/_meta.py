@@ -1,7 +1,7 @@
 """A generator that is trained through a learner's training, what learners know after its images, and baselines."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
@@ -15,9 +15,9 @@ from winze.readings import Readings
 from winze.report.experiment import Drawing, over_training
 from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, evaluate
+from winze.train.fields import Count, Limits
 from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
 from winze.train.seeds import mix, seed_all
-from winze.train.training import check_whole
 from winze.train.unroll import Unrolled
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
@@ -29,6 +29,8 @@ SYNTHETIC, REAL = {"source": "synthetic"}, {"source": "real"}
 RATE = Adam(2e-4, betas=(0.5, 0.999))
 GAN = Training(Steps(20_000), batch=128, optimizer=RATE, evaluate=Steps(500), checkpoint=Steps(2000))
 MLP = Training(Steps(2000), batch=128, optimizer=Adam(1e-3))
+
+Counts = Annotated[tuple[Count, ...], Limits("one whole number or more, from 1", bool)]
 
 
 @dataclass(frozen=True)
@@ -43,19 +45,12 @@ class Meta(Study):
 
     source: Literal["synthetic", "real", "gan", "mlp"] = "synthetic"
     tested: Literal["same", "narrower", "wider", "deeper", "other kind"] = "same"
-    orders: int = 16
-    mlp_orders: int = 4
-    steps: tuple[int, ...] = (1, 5, 10, 25, 50, 75)
-    batches: tuple[int, ...] = (5, 20, 100, 300)
+    orders: Count = 16
+    mlp_orders: Count = 4
+    steps: Counts = (1, 5, 10, 25, 50, 75)
+    batches: Counts = (5, 20, 100, 300)
     gan: Training = GAN
     mlp: Training = MLP
-
-    def __post_init__(self) -> None:
-        for name in ("orders", "mlp_orders"):
-            check_whole(self, name, least=1)
-        for name in ("steps", "batches"):
-            if not getattr(self, name) or min(getattr(self, name)) < 1:
-                raise ValueError(f"{name} are whole numbers from 1, not {getattr(self, name)}")
 
 
 study = Meta(

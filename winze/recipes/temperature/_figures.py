@@ -1,17 +1,14 @@
 """Figures of the temperature recipes: networks over depth and training, alignment, and curves of the exact recipes."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from winze.observe.layer_alignment import stored_layers
-from winze.readings import Array, Readings
-from winze.recipes.temperature._quantities import QUANTITIES
-from winze.recipes.temperature._settings import KAPPA, cells
-from winze.report import style
-from winze.report.experiment import Drawing, PointRuns, UnreadError, over_depth, over_setting, over_training
+from winze.readings import Array, Point, Readings
+from winze.recipes.temperature._settings import KAPPA, QUANTITIES, cells
+from winze.report.experiment import Drawing, PointRuns, over_depth, over_setting, over_training
+from winze.report.experiment.alignment_maps import alignment_maps
 from winze.report.experiment.stored_curves import Line, Panels, Words, spectrum, stored_curves
 
 LOSSES = {"mse": "squared error", "ce": "cross-entropy", "dynamic": "dynamic T", "detached": "dynamic T, no gradient"}
@@ -76,31 +73,6 @@ def law_curves(runs: PointRuns) -> Panels:
     return panels
 
 
-def alignment(runs: PointRuns, theme: str = "light", *, network: str) -> Any:
-    """Draw the alignment of four layers with their inputs in the first run, a row per temperature and step.
-
-    A bright diagonal: the layer reads first what its input has most of. A mean over runs would blur it.
-    """
-    rows: dict[str, Array] = {}
-    for point, seeds in runs.items():
-        if seeds and point["network"] == network and point["temperature"] in (1, 100):
-            last = max(row.index or 0 for row in seeds[0].rows if row.measure == "alignment")
-            maps = {int(name[10:]): one for name, one in seeds[0].arrays.items() if name.startswith("alignment/")}
-            rows |= {f"T = {point['temperature']}, step {step}": maps[step] / 255 for step in sorted(maps)}
-    if not rows:
-        raise UnreadError(f"no alignment of {network} was read")
-    with style.use(theme) as colours:
-        drawing = style.figure(8.1, 1.75 * len(rows) + 0.5)
-        grid = drawing.subplots(len(rows), len(next(iter(rows.values()))), squeeze=False)
-        for line, (said, matrices) in zip(grid, rows.items(), strict=True):
-            for axes, matrix, layer in zip(line, matrices, stored_layers(last), strict=False):
-                shown = axes.imshow(matrix, vmin=0, vmax=max(one.max() for one in rows.values()))
-                axes.set(xticks=[], yticks=[], title=f"layer {layer + 1}")
-            line[0].set_ylabel(said, color=colours.ink, fontsize=8)
-        drawing.colorbar(shown, ax=grid, shrink=0.6, label="absolute cosine", aspect=30)
-        return drawing
-
-
 def networks(colour: str, panel: str | None = None) -> tuple[Drawing, ...]:
     """Ranks, norms and probes over depth, and the norm of the logits over training."""
     by: Any = {"colour": colour, "panel": panel, "shared": False}
@@ -111,12 +83,20 @@ def networks(colour: str, panel: str | None = None) -> tuple[Drawing, ...]:
     return rank, second, *norms, first, probe, weights
 
 
+def heat(point: Point) -> str:
+    """The temperature of a point, as figures name it."""
+    return f"T = {point['temperature']}"
+
+
 heats: Any = {"at": {"temperature": (1, 10, 100, 1000)}, "log": True, "up": "κ", "title": "Kappa by temperature"}
 published = {(temperature, network): value for (network, temperature), value in cells(KAPPA).items()}
 TRAINING = (
     over_setting(QUANTITIES["kappa"], "temperature", "network", paper=published, **heats),
     *networks("temperature", "network"),
-    *(Drawing(f"Alignment in {name}", partial(alignment, network=name)) for name in ("mlp8", "resnet18", "resnet20")),
+    *(
+        alignment_maps(f"Alignment in {name}", {"network": name, "temperature": (1, 100)}, heat)
+        for name in ("mlp8", "resnet18", "resnet20")
+    ),
 )
 TOY = (stored_curves("Rank, robustness and singular values", toy_curves, across=3, wide=3.6),)
 SOFTMAX = (stored_curves("Softmax of a rank-1 matrix over its scale", softmax_curves),)

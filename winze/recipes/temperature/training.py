@@ -16,8 +16,7 @@ from typing import Any
 from winze.lab import Axis, Claim, Question, Recipe
 from winze.lab.claims.claim import alike, at_least, at_most, falls, higher, level, lower, rises, several
 from winze.recipes.temperature import _figures, _settings
-from winze.recipes.temperature._quantities import KEPT, QUANTITIES
-from winze.recipes.temperature._settings import KAPPA, RHO, STAND_IN, cells, scales, short_resnet
+from winze.recipes.temperature._settings import KAPPA, KEPT, QUANTITIES, RHO, STAND_IN, cells, scales, short_resnet
 
 TABLES, RANKS, NORMS = "tables 6.3.1 and 6.3.2", "fig. 6.3.1", "figs. 6.3.2 and 6.8.2"
 cold, hot, hottest, norm = ({"temperature": one} for one in (1, 100, 1000, "norm"))

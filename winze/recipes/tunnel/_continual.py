@@ -16,8 +16,8 @@ from winze.place import Place
 from winze.readings import Array
 from winze.recipes.tunnel._settings import AUGMENTED, CONTINUAL, FAST, GENTLE_TASKS, NORM, THESIS
 from winze.train import CrossEntropy, Epochs, History
+from winze.train.fields import Count, Positive
 from winze.train.objectives.base import judged
-from winze.train.training import check_whole
 
 parts: Any = {"network": Network("winze/vgg19"), "data": Data("cifar10"), "training": CONTINUAL}
 plain = Continual(**parts)
@@ -87,10 +87,7 @@ share = Over("front_2", replaceable, "task 2").named("share of the layers that c
 class Swap(Continual):
     """Two tasks, and the last layer of the extractor."""
 
-    extractor: int = 8
-
-    def __post_init__(self) -> None:
-        check_whole(self, "extractor", least=1)
+    extractor: Count = 8
 
 
 @dataclass(frozen=True)
@@ -106,11 +103,8 @@ class Matched(Continual):
     """Two tasks; task 1 is trained in rounds until its training loss is below `loss`, task 2 at the rate `second`."""
 
     loss: float = 0.05
-    rounds: int = 20
-    second: float = 0.03
-
-    def __post_init__(self) -> None:
-        check_whole(self, "rounds", least=1)
+    rounds: Count = 20
+    second: Positive = 0.03
 
 
 def learn_tasks(study: Continual, bench: Bench) -> None:

@@ -3,13 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from winze.data.class_names import resolve, split_name
-from winze.lab.claims.quantities import OOD, At, Over, PeakLayer, RunNumber, TunnelLayer, Whole, best, drop, hidden
-from winze.measure import missing
+from winze.lab.claims.quantities import OOD, Over, PeakLayer, RunNumber, TunnelLayer, Whole, best, drop, hidden
 from winze.readings import Array, Readings, ReadingsError, facts
-from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
 FINAL_RANK = hidden("numerical_rank").named("rank of the last hidden layer")
 OOD_LOST = drop("probe", OOD).named("OOD accuracy lost from the best to the last hidden layer")
@@ -42,49 +38,6 @@ LEARNED = accuracy_over_chance, 2.0
 
 
 @dataclass(frozen=True)
-class LayerReaching(RunNumber):
-    """The paper's number of the first layer whose probe reaches an accuracy."""
-
-    bar: float
-    measure: str = "probe"
-
-    def __str__(self) -> str:
-        return f"first layer at an accuracy of {self.bar:.0%}"
-
-    def __call__(self, readings: Readings) -> float:
-        if not facts.has(readings, self.measure):
-            raise ReadingsError(f"{self.measure} was not read")
-        curve, layers = facts.column(readings, self.measure), list(layer_numbers(readings).values())
-        reached = np.flatnonzero(curve >= self.bar)
-        if not len(reached):
-            return missing(f"the best layer reaches {np.nanmax(curve):.1%}, not {self.bar:.0%}")
-        return float(layers[reached[0]])
-
-    def spread(self, readings: Readings) -> tuple[float, float]:
-        """The layer itself, twice: as a whole number, it is known to half a layer at best."""
-        layer = self(readings)
-        return layer, layer
-
-
-@dataclass(frozen=True)
-class AtTunnel(RunNumber):
-    """A measure at the last layer of the extractor, or so many layers behind it."""
-
-    measure: str
-    behind: int = 0
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return self.measure, "probe", "accuracy"
-
-    def __call__(self, readings: Readings) -> float:
-        found = mean_tunnel([readings], resamples=0)
-        if found.start is None:
-            return missing(found.reason)
-        return At(self.measure, found.start.index + self.behind)(readings)
-
-
-@dataclass(frozen=True)
 class OverSets(RunNumber):
     """One number out of the same number of all OOD sets that were read."""
 
@@ -103,47 +56,3 @@ class OverSets(RunNumber):
 def lost(data: str) -> RunNumber:
     """The share of its best probe that an OOD set has lost at the last hidden layer."""
     return drop("probe", data) / best("probe", data)
-
-
-@dataclass(frozen=True)
-class OverTraining(RunNumber):
-    """One number of a measure's values [place, step] during training, and of where the tunnel starts.
-
-    `reduce(values, start)` gets the number of the extractor's layers.
-    """
-
-    measure: str
-    reduce: Callable[[Array, int], float]
-    tunnel: bool = True
-
-    @property
-    def measures(self) -> tuple[str, ...]:
-        return (self.measure, "probe", "accuracy") if self.tunnel else (self.measure,)
-
-    def __call__(self, readings: Readings) -> float:
-        _, values = facts.over_steps(readings, self.measure)
-        if not values.size:
-            raise ReadingsError(f"{self.measure} was not read during training")
-        known = values[np.isfinite(values).any(1)]
-        if not self.tunnel:
-            return self.reduce(known, 0)
-        found = mean_tunnel([readings], resamples=0)
-        if found.start is None or not 0 < found.start.index + 1 < len(known):
-            return missing(found.reason or "there is no layer behind the start of the tunnel")
-        return self.reduce(known, found.start.index + 1)
-
-
-@dataclass(frozen=True)
-class OverMatrix(RunNumber):
-    """One number of a stored matrix between all pairs of hidden places."""
-
-    measure: str
-    reduce: Callable[[Array], float]
-
-    def __call__(self, readings: Readings) -> float:
-        matrix = readings.arrays.get(self.measure)
-        if matrix is None:
-            raise ReadingsError(f"{self.measure} was not read")
-        count = readings.conventions["layer_count"]
-        kept = [spot for spot, layer in enumerate(layer_numbers(readings).values()) if layer < count]
-        return self.reduce(matrix[np.ix_(kept, kept)])

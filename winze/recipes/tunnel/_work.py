@@ -5,22 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-import torch
-from torch import Tensor
 from torch.optim.swa_utils import update_bn
 
 from winze.data import Batches
 from winze.lab import Bench, Prepared, Study, learn, prepare, read
-from winze.lab.claims.quantities import TunnelLayer, Whole
+from winze.lab.claims.quantities import AtTunnel, OverTraining, TunnelLayer, Whole
 from winze.lab.layers import WITHOUT, NamedTensors, crossed, layer_of_each, weights_of
-from winze.measure import Distances
 from winze.observe import scan
-from winze.observe.passes.hooks import recording
-from winze.observe.places.find_places import find_spots
+from winze.observe.layer_distances import layer_distances
 from winze.place import Place
 from winze.readings import Array, Readings, ReadingsError
 from winze.recipes.tunnel import _quantities
-from winze.recipes.tunnel._quantities import AtTunnel, OverTraining
 from winze.report.experiment import Drawing, of_scans, over_depth
 from winze.report.scan.cka_map import training_map
 from winze.report.scan.curves import curves_over_training
@@ -114,22 +109,8 @@ def read_distances(study: Likeness, bench: Bench) -> None:
     learn(prepared, bench)
     found = read(prepared, bench)
     if found is not None and study.distances:
-        bench.readings.arrays["l1"] = l1_distances(prepared, [place.name for place in found.places])
-
-
-@torch.no_grad()
-def l1_distances(prepared: Prepared, names: list[str]) -> Array:
-    """The mean L1 distance per feature between every two places, NaN where they are not equally wide."""
-    net, device = prepared.net, next(prepared.net.parameters()).device
-    batches = Batches(*prepared.dataset.test, 1000, prepared.preprocess, device)
-    spots = find_spots(net, next(iter(batches))[0][:2], names)
-    gathered, rows = Distances(len(spots), order=1), dict[int, Tensor]()
-    with recording(net, spots, rows.__setitem__, "flatten"):
-        for x, _ in batches:
-            net(x)
-            gathered.update([rows[spot.place.index] for spot in spots])
-    widths = torch.tensor([rows[spot.place.index].shape[1] for spot in spots])
-    return (gathered.matrix() / widths).numpy()
+        batches = Batches(*prepared.dataset.test, 1000, prepared.preprocess, bench.device)
+        bench.readings.arrays["l1"] = layer_distances(prepared.net, batches, [place.name for place in found.places])
 
 
 @dataclass(frozen=True)

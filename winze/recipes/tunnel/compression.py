@@ -9,10 +9,9 @@ layers 7 and 18, before and after the tunnel of the thesis's network.
 """
 
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most, several
-from winze.lab.claims.quantities import RunNumber, derived, hidden
+from winze.lab.claims.quantities import AtTunnel, RunNumber, derived, hidden
 from winze.readings.facts import MOST_FEATURES
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import AtTunnel
 from winze.recipes.tunnel._work import Compression, read_embeddings
 from winze.report.experiment import first_seeds, of_scans
 from winze.report.scan.curves import class_variances

@@ -12,9 +12,9 @@ from dataclasses import replace
 from math import log
 
 from winze.lab import Axis, Question, Reading, Recipe, Scale, at_least, at_most, best, derived, hidden
+from winze.lab.claims.quantities import AtTunnel
 from winze.measure import missing
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import AtTunnel
 from winze.report.experiment import over_depth, profiles
 
 

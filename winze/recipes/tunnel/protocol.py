@@ -14,11 +14,10 @@ from itertools import product
 from typing import Any
 
 from winze.lab import Axis, Bench, Question, Recipe, Scale, Study, alike, at_least, higher, several, tunnel_at
-from winze.lab.claims.quantities import TunnelLayer
+from winze.lab.claims.quantities import LayerReaching, TunnelLayer
 from winze.lab.study import learn, prepare, read
 from winze.readings import Point
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import LayerReaching
 from winze.recipes.tunnel._tables import BY_DATA
 from winze.report.experiment import over_depth, over_setting
 

@@ -11,9 +11,9 @@ of the hidden layers: layers 5 to 12 of MLP-12, as in the thesis. The maps mark 
 import numpy as np
 
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, at_least, at_most
+from winze.lab.claims.quantities import OverMatrix
 from winze.readings import Array
 from winze.recipes.tunnel import _settings as use
-from winze.recipes.tunnel._quantities import OverMatrix
 from winze.recipes.tunnel._work import Likeness, read_distances
 from winze.report.experiment import of_scans
 from winze.report.scan.cka_map import cka_map, distance_map

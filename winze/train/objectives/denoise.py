@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from winze.networks.models.uvit import AtTime, kept_signal
+from winze.train.fields import Fraction
 from winze.train.objectives.base import Objective, uncompiled
-from winze.train.training import Goal, check_number
+from winze.train.training import Goal
 
 
 @dataclass(frozen=True)
@@ -24,13 +25,12 @@ class Denoise(Goal):
 
     beta: tuple[float, float] = (0.1, 20.0)
     labels: bool = False
-    drop_labels: float = 0.15
-    read_at: float = 0.1
+    drop_labels: Fraction = 0.15
+    read_at: Fraction = 0.1
 
     def __post_init__(self) -> None:
-        check_number(self, "drop_labels", at_least=0, below=1)
-        check_number(self, "read_at", at_least=0, below=1)
-        if len(self.beta) != 2 or not 0 < self.beta[0] < self.beta[1]:
+        super().__post_init__()
+        if not 0 < self.beta[0] < self.beta[1]:
             raise ValueError(f"beta are the noise rates at t = 0 and t = 1, rising and positive, not {self.beta!r}")
 
     def build(self, steps: int) -> Objective:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from winze.train.fields import Limits, NotNegative
 from winze.train.objectives.base import Objective, encoder_of, in_float, uncompiled
-from winze.train.training import Goal, check_choice, check_number
+from winze.train.training import Goal
 
 
 @dataclass(frozen=True)
@@ -23,14 +25,9 @@ class Elbo(Goal):
     (x̂, μ, log σ²), as `winze.networks` builds it (winze/vae); sums are over values, means over samples.
     """
 
-    beta: float = 1.0
-    warmup: float = 0.0
-    likelihood: str = "gaussian"
-
-    def __post_init__(self) -> None:
-        check_number(self, "beta", at_least=0)
-        check_number(self, "warmup", at_least=0, below=1 + 1e-9)
-        check_choice(self, "likelihood", ("gaussian", "bernoulli"))
+    beta: NotNegative = 1.0
+    warmup: Annotated[float, Limits("a number in [0, 1]", lambda value: 0 <= value <= 1)] = 0.0
+    likelihood: Literal["gaussian", "bernoulli"] = "gaussian"
 
     def build(self, steps: int) -> Objective:
         return NegativeElbo(self, round(self.warmup * steps))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from winze.shape import DecayedIdentity
 from winze.shape.find import wired
 from winze.train.objectives.base import Objective, encoder_of, uncompiled
-from winze.train.training import Goal, check_flag
+from winze.train.training import Goal
 
 UNSTABLE = 0.4
 
@@ -50,9 +50,6 @@ class MaskedReconstruct(Goal):
     """
 
     normalised: bool = True
-
-    def __post_init__(self) -> None:
-        check_flag(self, "normalised")
 
     def build(self, steps: int) -> Objective:
         return MaskedSquaredError(self.normalised)

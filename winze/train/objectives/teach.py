@@ -14,8 +14,9 @@ from torch import Tensor, nn
 from winze.memory import NoRoomError, available
 from winze.modes import rng_unchanged
 from winze.networks import build, options_for
+from winze.train.fields import Count, Positive
 from winze.train.objectives.base import Objective, uncompiled
-from winze.train.training import Goal, check_flag, check_number, check_whole
+from winze.train.training import Goal
 from winze.train.unroll import Course, Unrolled, root, step_bytes, unrolled_bytes
 
 
@@ -34,19 +35,15 @@ class Teach(Goal):
     learner: str = "winze/learner_cnn"
     options: Mapping[str, Any] = field(default_factory=dict)
     tasks: tuple[int, ...] = (2, 2, 2, 2, 2)
-    pool: int = 250
-    batch: int = 20
-    steps: int = 5
-    lr: float = 0.02
-    momentum: float = 0.5
+    pool: Count = 250
+    batch: Count = 20
+    steps: Count = 5
+    lr: Positive = 0.02
+    momentum: Positive = 0.5
     recompute: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("pool", "batch", "steps"):
-            check_whole(self, name, least=1)
-        check_number(self, "lr", above=0)
-        check_number(self, "momentum", above=0)
-        check_flag(self, "recompute")
+        super().__post_init__()
         if not self.tasks or min(self.tasks) < 2:
             raise ValueError(f"tasks have at least two classes each, not {self.tasks}")
 
