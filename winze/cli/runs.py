@@ -29,7 +29,7 @@ class RunsVerb:
 
     `winze runs` lists all, the newest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs differ
     and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs; with `--yes` it removes them.
-    `winze runs keep` adds the readings of finished runs to results/, by which `winze list` and docs/results judge claims.
+    `winze runs keep` adds the readings of finished runs to results/, from which `winze list` and docs/results judge.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"
