@@ -4,6 +4,7 @@ from winze.interrupt import guard_import
 
 guard_import()  # before what takes seconds to import
 
+from importlib import import_module  # noqa: E402
 from typing import TYPE_CHECKING, Any  # noqa: E402
 
 from winze import measure  # noqa: E402
@@ -61,10 +62,15 @@ __all__ = [
 ]
 
 
+ROOMS = ("data", "lab", "networks", "readings", "report", "train")
+
+
 def __getattr__(name: str) -> Any:
-    """Import what trains only where it is used: `import winze` needs no Fabric."""
+    """Import a room, and what trains, only where it is used: `import winze` needs no Fabric."""
     if name == "continual":
         from winze.train.in_turn import continual
 
         return continual
+    if name in ROOMS:
+        return import_module(f"winze.{name}")
     raise AttributeError(f"module 'winze' has no attribute {name!r}")

@@ -23,10 +23,10 @@ from winze.readings.wording import number
 FOLDER = "docs/results"
 FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
-SHOWN = 4  # cells of a headline claim that are listed one by one
+SHOWN = 4  # cells of a headline claim that are listed one by one, where the paper has a number for each
 BRACKETS = (
-    "Brackets: 95 % interval over seeds; above four cells, the range over cells. In parentheses: supported cells. "
-    "A slope is per unit of its axis (temperature: per factor of ten); before it, the means at both ends of the axis."
+    "Brackets: 95 % interval over seeds. In parentheses: supported cells; `a to b` is the range over cells. "
+    "A slope is per unit of its axis (temperature: per factor of ten)."
 )
 READ = (
     "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
@@ -45,7 +45,7 @@ def pages(results: Path) -> dict[str, str]:
 
 def headlines(results: Path) -> str:
     """README's table: the headline claims of every paper that ran at full size, at most MOST of them."""
-    head = ["claim", "verdict", "here", "paper", "network and data", "seeds"]
+    head = ["paper", "claim", "verdict", "published", "here", "runs"]
     rows = {
         paper: [
             _headline(recipe, line, f"{FOLDER}/{paper}.md#{recipe.name.replace('/', '')}")
@@ -58,7 +58,8 @@ def headlines(results: Path) -> str:
     while sum(map(len, rows.values())) > MOST:
         max(rows.values(), key=len).pop()
     below = " ".join(filter(None, (BRACKETS, _machines(results))))
-    return table(head, [row for several in rows.values() for row in several], below)
+    named = [[PAPERS.get(paper, paper) * (k == 0), *row] for paper, one in rows.items() for k, row in enumerate(one)]
+    return table(head, named, below)
 
 
 def _headline(recipe: Recipe, line: Judged, page: str) -> list[str]:
@@ -69,15 +70,17 @@ def _headline(recipe: Recipe, line: Judged, page: str) -> list[str]:
         if verdict.word != NOT_RUN
     ]
     published = [line.statement.published(cell) for _, cell, _ in ran]
-    here = _effects([(name, verdict) for name, _, verdict in ran], _unit(recipe, line, published))
     said = list(dict.fromkeys(str(one) for one in published if one != ""))
+    listed = isinstance(line.statement.paper, Mapping) and 1 < len(said) <= SHOWN
+    here = _effects([(name, verdict) for name, _, verdict in ran], _unit(recipe, line, published), listed)
     theirs = "<br>".join(said) if len(said) <= SHOWN else str(getattr(line.statement, "source", ""))
     counts = sorted({verdict.n for *_, verdict in ran})
     seeds = "-".join(map(str, dict.fromkeys((counts[0], counts[-1])))) if counts else "-"
     supported = [verdict.word for *_, verdict in ran].count(SUPPORTED)
     word = f"**{line.word}**" + (f" ({supported} of {len(ran)})" if len(ran) > 1 else "")
     text = f"[{_short(line.statement.text)}]({page})"
-    return [text, word, here or "-", theirs or "-", _trained(recipe, line), seeds]
+    runs = f"{_trained(recipe, line)}, {seeds} seeds"
+    return [text, word, theirs or "-", here or "-", runs.removeprefix("-, ")]
 
 
 def _short(text: str) -> str:
@@ -90,38 +93,41 @@ def _unit(recipe: Recipe, line: Judged, published: Sequence[str | float]) -> str
     check = line.statement.check
     quantities = [one.quantity for one in getattr(check, "checks", {"": check}).values() if one.quantity is not None]
     names = [resolved(one, recipe.quantities)[1] for one in quantities]
-    if any(str(one).endswith("points") for one in published) or "points" in line.statement.text:
-        return " points"
-    if any("accuracy" in name or "forgetting" in name for name in names):
-        return " %" if published and all(str(one).endswith("%") for one in published) else " points"
-    return ""
+    if published and all(str(one).endswith("%") for one in published):
+        return " %"
+    points = any(str(one).endswith("points") for one in published) or "points" in line.statement.text
+    return " points" if points or any("accuracy" in name or "forgetting" in name for name in names) else ""
 
 
-def _effects(cells: Sequence[tuple[str, Verdict]], unit: str) -> str:
-    """One line per cell: its estimate with interval; of more than SHOWN cells, the range over all of them."""
+def _effects(cells: Sequence[tuple[str, Verdict]], unit: str, listed: bool) -> str:
+    """The range over cells, differences and slopes apart; one line per cell where they are `listed`."""
     factor = 100 if unit else 1
     known = [(name, verdict) for name, verdict in cells if math.isfinite(verdict.estimate)]
-    if len(known) > SHOWN:
-        ends = [one for _, one in known if math.isfinite(one.low + one.high)]
-        low, high = (edge(factor * one.estimate for _, one in known) for edge in (min, max))
-        within = [
-            factor * edge
-            for edge in (min((one.low for one in ends), default=math.nan), max((one.high for one in ends), default=0))
-        ]
-        return f"{_brief(low)} to {_brief(high)}{_between(*within)}{unit}"
+    if len(known) > 1 and not listed:
+        kinds = {kind: [one for _, one in known if ("slope" in one.sentence) == bool(kind)] for kind in ("", "slope ")}
+        return "<br>".join(kind + _range(some, factor) + unit for kind, some in kinds.items() if some)
     names = _apart([name for name, _ in known])
     return "<br>".join(
-        f"{name}{': ' * bool(name)}{_effect(one, factor)}{unit}" for name, (_, one) in zip(names, known, strict=True)
+        f"{name}{': ' * bool(name)}{_effect(one, factor, unit)}" for name, (_, one) in zip(names, known, strict=True)
     )
 
 
-def _effect(verdict: Verdict, factor: float) -> str:
+def _range(verdicts: Sequence[Verdict], factor: float) -> str:
+    """The least and the largest estimate and the interval around all; cells with an interval hide those without."""
+    bounded = [one for one in verdicts if math.isfinite(one.low + one.high)]
+    shown = bounded or verdicts
+    ends = dict.fromkeys(_brief(factor * edge(one.estimate for one in shown)) for edge in (min, max))
+    within = (factor * min(one.low for one in bounded), factor * max(one.high for one in bounded)) if bounded else ()
+    return " to ".join(ends) + (_between(*within) if within else "")
+
+
+def _effect(verdict: Verdict, factor: float, unit: str) -> str:
     """An estimate with its interval; a slope says which means it connects."""
     text = _brief(factor * verdict.estimate) + _between(factor * verdict.low, factor * verdict.high)
     if "slope" not in verdict.sentence:
-        return text
+        return text + unit
     means = [statistics.fmean(seeds.values()) for seeds in verdict.values.values()]
-    return f"{_brief(factor * means[0])} to {_brief(factor * means[-1])}, slope {text}"
+    return f"{_brief(factor * means[0])} to {_brief(factor * means[-1])}{unit} (slope {text})"
 
 
 def _apart(names: Sequence[str]) -> list[str]:

@@ -118,16 +118,16 @@ def test_the_numbers_are_means_over_sound_seeds(page):
 
 def test_headlines_have_effect_interval_paper_and_seeds_and_leave_out_what_was_not_run(made, tmp_path):
     head, _, *found = rows(pages.headlines(tmp_path))
-    assert head == ["claim", "verdict", "here", "paper", "network and data", "seeds"]
-    assert [row[0] for row in found] == [
+    assert head == ["paper", "claim", "verdict", "published", "here", "runs"]
+    assert [row[0] for row in found] == ["small", ""]
+    assert [row[1] for row in found] == [
         "[a claim \\| with a bar](docs/results/small.md#smallscore)",
         "[a level](docs/results/small.md#smallscore)",
     ]
-    assert found[0][1] == "**inconclusive** (1 of 2)"
-    one = r"160 \[-?[\d,]+, [\d,]+\] points"
-    assert re.fullmatch(rf"\w+: {one}<br>\w+: {one.replace('160', '150')}", found[0][2])
+    assert found[0][2] == "**inconclusive** (1 of 2)"
     assert found[0][3] == "8 points"
-    assert found[0][5] == "2-3"
+    assert re.fullmatch(r"150 to 160 \[-?[\d,]+, [\d,]+\] points", found[0][4])
+    assert found[0][5] == "2-3 seeds"
 
 
 def test_a_headline_is_the_claim_without_parentheses_and_explanations():
@@ -135,26 +135,39 @@ def test_a_headline_is_the_claim_without_parentheses_and_explanations():
     assert pages._short("it is agnostic: one keeps, one loses") == "it is agnostic"
 
 
-def test_effects_of_many_cells_are_a_range():
+def test_effects_of_cells_are_a_range_unless_each_has_a_published_number():
     cells = [
         (f"net, {one:g}", pages.Verdict("supported", "", one, one - 1, one + 1, 3))
         for one in (1.0, 2.0, 30.0, 4.0, 5.0)
     ]
-    assert pages._effects(cells, "") == "1 to 30 [0, 31]"
-    assert pages._effects(cells[:2], " points") == "1: 100 [0, 200] points<br>2: 200 [100, 300] points"
+    assert pages._effects(cells, "", listed=False) == "1 to 30 [0, 31]"
+    assert pages._effects(cells[:2], " points", listed=True) == "1: 100 [0, 200] points<br>2: 200 [100, 300] points"
+
+
+def test_a_range_keeps_slopes_apart_and_leaves_out_cells_without_an_interval():
+    nan = float("nan")
+    cells = [
+        ("", pages.Verdict("inconclusive", said, one, low, high, 3))
+        for said, one, low, high in (
+            ("a difference", -9.0, nan, nan),
+            ("a difference", -4.0, -5.0, -3.0),
+            ("score; slope 2", 2.0, 1.0, 3.0),
+        )
+    ]
+    assert pages._effects(cells, "", listed=False) == "-4 [-5, -3]<br>slope 2 [1, 3]"
 
 
 def test_a_slope_says_which_means_it_connects():
     ends = {Point(alpha=0.4): {0: 1.0, 1: 3.0}, Point(alpha=1.0): {0: 5.0, 1: 7.0}}
     verdict = pages.Verdict("supported", "score; slope 4 [3, 5]", 4.0, 3.0, 5.0, 2, values=ends)
-    assert pages._effects([("", verdict)], "") == "2 to 6, slope 4 [3, 5]"
+    assert pages._effects([("", verdict)], "", listed=False) == "2 to 6 (slope 4 [3, 5])"
 
 
 def test_rows_of_the_headlines_are_short():
     readme = (ROOT / "README.md").read_text()
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     for row in rows(table)[2:]:
-        text = [re.sub(r"\]\(.*\)$", "", row[0]), *(part for cell in row[1:5] for part in cell.split("<br>"))]
+        text = [re.sub(r"\]\(.*\)$", "", row[1]), *(part for cell in row[2:] for part in cell.split("<br>"))]
         assert max(map(len, text)) <= 90, row
 
 
@@ -193,6 +206,6 @@ def test_readme_shows_at_most_fifteen_headlines_of_the_papers_that_ran_at_full_s
     table = readme.split("<!-- table:headlines -->")[1].split("<!-- /table -->")[0]
     found = rows(table)[2:]
     assert 8 <= len(found) <= 15
-    shown = {re.search(r"docs/results/(\w+)\.md#", row[0])[1] for row in found}
+    shown = {re.search(r"docs/results/(\w+)\.md#", row[1])[1] for row in found}
     assert shown >= {"residual_droppath", "decayed", "tunnel", "temperature"}
-    assert all("digits" not in row[4] for row in found)
+    assert all("digits" not in row[5] for row in found)

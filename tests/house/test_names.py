@@ -4,6 +4,8 @@ import ast
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
+
 import winze
 
 PACKAGE = Path(winze.__file__).parent
@@ -55,3 +57,10 @@ def test_a_file_name_is_used_once():
             found[file.stem].append(str(file.relative_to(PACKAGE)))
     assert len(found) > 150
     assert {name: files for name, files in found.items() if len(files) > 1} == {}
+
+
+def test_every_room_that_docs_call_is_reached_from_the_door():
+    assert winze.lab.Processes.__module__ == "winze.lab.workers.processes"
+    assert {winze.__getattr__(room).__name__ for room in winze.ROOMS} == {f"winze.{room}" for room in winze.ROOMS}
+    with pytest.raises(AttributeError, match="no attribute 'recipe'"):
+        winze.recipe  # noqa: B018

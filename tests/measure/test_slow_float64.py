@@ -12,6 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from winze import measure
 from winze.measure import CKA, CentredBatch, Moments
 from winze.measure import features as room
+from winze.measure.probes import probe as adam
 from winze.measure.streaming import gram, sums
 
 BATCH = 64
@@ -20,7 +21,7 @@ Y = labels(640)
 
 @pytest.fixture(autouse=True)
 def slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (room, sums, gram, measure.probe):
+    for module in (room, sums, gram, adam):
         monkeypatch.setattr(module, "is_slow_in_float64", lambda device: True)
 
 

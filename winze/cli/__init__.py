@@ -84,7 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _parsed(words: list[str]) -> Verb | None:
     """The command that the words spell; None where help was all that was asked for."""
     if not words or words[0] in ("-h", "--help", "help"):
-        everything: Any = Union[tuple(Annotated[kind, tyro.conf.subcommand(name)] for name, kind in VERBS.items())]  # noqa: UP007
+        everything: Any = Union[tuple(_briefly(name, kind) for name, kind in VERBS.items())]  # noqa: UP007
         _cli(everything, ["--help"])
         return None
     if words[0] == "--version":
@@ -97,6 +97,12 @@ def _parsed(words: list[str]) -> Verb | None:
         hint = did_you_mean(words[0], VERBS) or f"; there are {', '.join(VERBS)}"
         raise ValueError(f"there is no command {words[0]!r}{hint}")
     return _cli(kind, words[1:], f"winze {words[0]}")
+
+
+def _briefly(name: str, kind: type[Verb]) -> Any:
+    """A command with the first paragraph of its help, for the list of all."""
+    first = (kind.__doc__ or "").split("\n\n")[0]
+    return Annotated[kind, tyro.conf.subcommand(name, description=" ".join(first.split()))]
 
 
 def _cli(kind: Any, words: list[str], prog: str = "winze") -> Verb | None:

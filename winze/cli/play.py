@@ -17,8 +17,7 @@ class PlayVerb:
     """Watch networks learn in the browser; with folders or files, walk through stored scans or runs layer by layer."""
 
     folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR|FILE ...")] = ()
-    """folders that `winze scan` or `winze run` wrote; several, or a folder of them, are compared; or a file of
-    kept runs, results/SYSTEM/RECIPE.json"""
+    """folders that `winze scan` or `winze run` wrote, or a file of kept runs (results/SYSTEM/RECIPE.json)"""
     host: str = "127.0.0.1"
     """address to listen on; any other than this machine's own needs a token, which is printed"""
     port: int = 8765

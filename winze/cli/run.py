@@ -24,15 +24,15 @@ if TYPE_CHECKING:
 class RunVerb:
     """Run a recipe: every point on its axes with every seed. Finished runs are skipped, killed ones resume.
 
-    Then the claims are judged by all runs of this recipe and scale in the folder, and a report is written. With --set
-    points of your own run, which no claim speaks of. `torchrun --nproc-per-node 2 -m winze run ...` shares each run
+    Claims are then judged by all runs of this recipe and scale in the folder, and a page is written. Runs that `--set`
+    changes have a page of their own, without claims. `torchrun --nproc-per-node 2 -m winze run ...` shares each run
     among several devices.
     """
 
     recipe: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="RECIPE")]
     """the recipe, such as tunnel/main (see `winze list`), or a file of your own such as my_recipe.py"""
     scale: Annotated[str, tyro.conf.arg(metavar="S")]
-    """how much of it: smoke (seconds), cpu (minutes on 2 cores), gpu (on one large GPU), paper (all of it)"""
+    """how much: smoke (seconds), cpu (minutes on 2 cores), gpu (on one large GPU), paper (the published setting)"""
     at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=A,B")] = ()
     """only these values of an axis, such as alpha=.6,.4; may be repeated"""
     changes: Annotated[

@@ -27,10 +27,9 @@ RunState = Literal["done", "failed", "running", "unfinished", "unreadable"]
 class RunsVerb:
     """List runs, compare two, remove failed and unfinished ones, or keep their readings.
 
-    `winze runs` lists all, the youngest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs
-    differ and their outcomes. `winze runs clean` lists the failed, unfinished and damaged runs, and removes them with
-    --yes. `winze runs keep` adds what finished runs read to the folder results/, from which `winze list` and
-    docs/results judge claims.
+    `winze runs` lists all, the newest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs differ
+    and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs; with `--yes` it removes them.
+    `winze runs keep` adds the readings of finished runs to results/, from which `winze list` and docs/results judge.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"

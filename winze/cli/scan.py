@@ -29,8 +29,7 @@ class ScanVerb:
     net: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NET")]
     """a timm name (resnet18), torchvision/NAME, winze/mlp8x256, or my_file.py:make_net"""
     data: Annotated[str, tyro.conf.arg(metavar="D")]
-    """the data that the network was trained on: a name (see `winze data`), some classes of it such as cifar10[0-4],
-    a folder of images, or an .npz file"""
+    """what the network was trained on: a name, or some of its classes (`winze data`), an image folder, an .npz file"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """the folder to write: readings, report.html, a copy of the weights"""
     ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="D2 ...")] = ()
@@ -38,8 +37,7 @@ class ScanVerb:
     weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
     """the network's weights: safetensors, or a torch checkpoint of tensors"""
     pretrained: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """take the published weights of timm or torchvision, or those that come with winze: winze/vgg19x0.25,
-    winze/resnet20 and winze/vit6x128, which are trained on cifar10"""
+    """take the weights of timm, torchvision, or winze (vgg19x0.25, resnet20, vit6x128, trained on CIFAR-10)"""
     places: Annotated[tuple[str, ...], tyro.conf.arg(metavar="P ...")] = ()
     """where to read: `layers`, or module names and globs such as 'layer3.*' (blocks; layers where there are none)"""
     pool: str = "mean"

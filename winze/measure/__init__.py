@@ -15,12 +15,27 @@ from winze.measure.collapse import (
     neural_collapse_of,
     self_duality,
 )
-from winze.measure.distance import Distances, distances, euclidean_distance, l1_distance
+from winze.measure.distance import (
+    Distances,
+    distances,
+    euclidean_distance,
+    feature_reuse,
+    l1_distance,
+    non_monotonicity,
+)
 from winze.measure.frechet import frechet_distance, frechet_of
-from winze.measure.knn import knn_accuracy
 from winze.measure.linear_reconstruction import linear_reconstruction
-from winze.measure.norms import frobenius_norm, frobenius_norm_of, sample_norm, sample_norm_of, weight_norms
-from winze.measure.probe import Probe, adam_probes, answers_at_once
+from winze.measure.norms import (
+    frobenius_norm,
+    frobenius_norm_of,
+    sample_norm,
+    sample_norm_of,
+    weight_change,
+    weight_norms,
+)
+from winze.measure.probes.knn import knn_accuracy
+from winze.measure.probes.probe import Probe, adam_probes, answers_at_once
+from winze.measure.probes.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
 from winze.measure.rank import (
     effective_rank,
     effective_rank_of,
@@ -33,8 +48,6 @@ from winze.measure.rank import (
     spectrum,
 )
 from winze.measure.registry import MEASURES, Measure, Number, register
-from winze.measure.reuse import feature_reuse, non_monotonicity
-from winze.measure.ridge import PENALTIES, Ridge, ridge, ridge_probe, ridges
 from winze.measure.similar_nodes import ALIKE, DIFFERENT, AlikeNodes, alike_nodes, recurring_maps
 from winze.measure.softmax import aligned_norm, column_softmax, singular_gap, singular_gap_bound
 from winze.measure.streaming.block import CentredBatch, Classes
@@ -47,7 +60,6 @@ from winze.measure.streaming.stack import spectra
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs, tunnel_start
 from winze.measure.value import Value, missing
 from winze.measure.variance import ClassVariance, class_variance, class_variance_of
-from winze.measure.weight_change import weight_change
 
 __all__ = [
     "ALIKE",

@@ -1,4 +1,4 @@
-"""How large features and weights are."""
+"""How large features and weights are, and how far training has moved the weights."""
 
 from __future__ import annotations
 
@@ -51,3 +51,25 @@ def weight_norms(weights: Mapping[str, Tensor]) -> dict[str, Value]:
     return {
         name: Value(float(tensor.double().norm())) for name, tensor in weights.items() if tensor.is_floating_point()
     }
+
+
+@detached
+def weight_change(before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> dict[str, Value]:
+    """Give the root mean square change of each floating tensor between two state dicts.
+
+        Δ = ‖θ₁ − θ₂‖₂ / sqrt(number of weights)
+
+    A state dict has buffers too; `dict(net.named_parameters())` has weights only.
+    Masarczyk et al., 2023, arXiv 2305.19753.
+    """
+    if before.keys() != after.keys():
+        raise ValueError(f"not in both state dicts: {sorted(before.keys() ^ after.keys())}")
+    change = {}
+    for name, old in before.items():
+        new = after[name]
+        if old.shape != new.shape:
+            raise ValueError(f"{name}: shape {tuple(old.shape)} before, {tuple(new.shape)} after")
+        if old.is_floating_point() and old.numel():
+            step = new.double() - old.double().to(new.device)
+            change[name] = Value(float(step.square().mean().sqrt()))
+    return change

@@ -213,6 +213,8 @@ def register(measure: Measure) -> Measure:
 
     One that was registered before under this name is replaced; those of winze cannot be.
     """
+    if not isinstance(measure, Measure):
+        raise TypeError(f"a measure is a winze.measure.Measure(name, function, ...), got {measure!r}")
     if not measure.name or not measure.name.replace("_", "").isalnum():
         raise ValueError(f"a measure's name is made of letters, digits and _, not {measure.name!r}")
     taken = {number.name: one.name for one in MEASURES.values() if one.name != measure.name for number in one.numbers}

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from winze.measure import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs
-from winze.measure.interval import wilson
 from winze.measure.registry import is_ours, number_named
-from winze.measure.value import CONSTANT
+from winze.measure.value import CONSTANT, wilson
 from winze.place import Place
 from winze.readings import Readings, Row
 from winze.readings.wording import percent

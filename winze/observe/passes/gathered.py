@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from winze.measure import Moments, Probe, Value, spectra
 from winze.measure.collapse import LastLayer
-from winze.measure.interval import wilson
 from winze.measure.registry import OF_MOMENTS, chosen
 from winze.measure.streaming.stack import on_cpu
+from winze.measure.value import wilson
 from winze.observe.passes.embedding import embed_places
 from winze.observe.passes.test_pass import NONE, Gathered
 from winze.observe.places.find_places import Spot

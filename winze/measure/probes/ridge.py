@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from torch import Tensor
 
 from winze.measure.features import Features, Labels, detached, few_threads, flat
-from winze.measure.probe import Probe
+from winze.measure.probes.probe import Probe
 from winze.measure.streaming.moments import Moments
 from winze.measure.streaming.stack import Stack, alike
 from winze.measure.value import CONSTANT

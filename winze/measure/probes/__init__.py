@@ -1,0 +1,1 @@
+"""What a linear reader and a sample's neighbours know of its class."""
