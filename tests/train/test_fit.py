@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, IterableDataset, RandomSampler, TensorDataset
 
 from winze import Alternation, ResidualDropPath, Watch, rewire
 from winze.data import Batches, Preprocess, load
@@ -18,6 +18,7 @@ from winze.train import (
     DivergedError,
     Epochs,
     NAdam,
+    Steps,
     StoreError,
     Training,
     evaluate,
@@ -176,6 +177,7 @@ LOADERS = {
     "own generator": lambda: DataLoader(TensorDataset(*DATA), 16, shuffle=True, generator=torch.Generator()),
     "own sampler": lambda: DataLoader(TensorDataset(*DATA), 16, sampler=RandomSampler(DATA[0], replacement=True)),
     "jitter": lambda: DataLoader(Jittered(*DATA), 16, shuffle=True),
+    "persistent workers": lambda: DataLoader(Jittered(*DATA), 16, num_workers=1, persistent_workers=True),
 }
 
 
@@ -203,7 +205,7 @@ def test_a_training_from_a_loader_that_was_stopped_goes_on_bit_for_bit(name, tmp
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        loaded(name, checkpoints=Checkpoints(tmp_path), followers=[stop])
+        loaded(name, checkpoints=Checkpoints(str(tmp_path)), followers=[stop])
     assert torch.equal(loaded(name, checkpoints=Checkpoints(tmp_path)), loaded(name))
 
 
@@ -229,6 +231,15 @@ def test_a_loader_whose_length_is_not_that_of_its_batches_is_refused(length, fou
     batches = Odd((POINTS[i : i + 16], LABELS[i : i + 16]) for i in range(0, 64, 16))
     with pytest.raises(ValueError, match=f"a length of {length} batches, but it gave {found}"):
         fit(small(), batches, training(epochs=1))
+
+
+def test_a_loader_without_a_length_is_refused_in_words():
+    class Stream(IterableDataset):
+        def __iter__(self):
+            return iter(zip(*DATA, strict=True))
+
+    with pytest.raises(ValueError, match="the loader has no length, so no epoch"):
+        fit(small(), DataLoader(Stream(), 16), training(epochs=1))
 
 
 def test_a_loader_of_dicts_is_refused_in_words():
@@ -390,6 +401,11 @@ def test_a_test_loss_that_is_not_finite_is_an_error():
 def test_a_loss_that_is_finite_and_absurd_is_an_error(optimizer):
     with pytest.raises(DivergedError, match=r"the mean loss of epoch 1 is .*e\+.*try a lower lr than 1e\+09"):
         trained(optimizer=optimizer)
+
+
+def test_a_last_update_that_blows_up_shows_in_the_test_loss():
+    with pytest.raises(DivergedError, match=r"the test loss after step 1 is .*e\+.*that of the first step was"):
+        fit(small(), DATA, Training(Steps(1), 16, SGD(1e9)), tests={"test": DATA})
 
 
 def test_a_checkpoint_of_weights_that_are_nan_is_told_for_what_it_is(tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -40,11 +41,14 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: Path, keep: int = 2, saved: Callable[[Mapping[str, Any]], Any] = lambda state: None
+        self,
+        folder: str | os.PathLike[str],
+        keep: int = 2,
+        saved: Callable[[Mapping[str, Any]], Any] = lambda state: None,
     ) -> None:
         if keep < 1:
             raise ValueError(f"at least 1 checkpoint must be kept, got {keep}")
-        self.folder, self.keep, self.saved = folder, keep, saved
+        self.folder, self.keep, self.saved = Path(folder), keep, saved
 
     def save(self, step: int, weights: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
         """Store a checkpoint and drop all but the newest `keep`; `state`: tensors, numbers, strings, dicts and

@@ -246,7 +246,7 @@ class _Run:
             lr = "lr" if len(self.update.optimizers) == 1 else f"lr.{name}"
             row[lr] = self.rate(step - 1, optimizer.param_groups[0]["initial_lr"])
         row |= self.log.row()
-        self._check_loss(step, row["loss"])
+        self._check_loss(step, row["loss"], f"the mean loss of epoch {-(-step // self.per_epoch)}")
         judgements = [self._judged(name, step) for name in self.tests] if judges else []
         for more in (*judgements, *found):
             for name, value in more.items():
@@ -271,6 +271,7 @@ class _Run:
         if not math.isfinite(loss := found.get("test_loss", 0.0)):
             why = f"look for NaN or inf in the test set, or {self._advice(step)}"
             raise self._diverged(f"the test loss is {loss} after step {step}", why)
+        self._check_loss(step, loss, f"the test loss after step {step}")
         return found if name == "test" else {f"{name}: {metric}": value for metric, value in found.items()}
 
     def _summed(self, sums: Tensor) -> Tensor:
@@ -299,12 +300,12 @@ class _Run:
             what = f"{lost[0]}{more} became NaN or infinite in epoch {-(-step // self.per_epoch)}, by step {step}"
             raise self._diverged(what, self._advice(step))
 
-    def _check_loss(self, step: int, loss: float) -> None:
+    def _check_loss(self, step: int, loss: float, what: str) -> None:
         """Raise where losses are finite but absurdly large."""
         first = self.state.first_loss or 0.0
         if loss > ABSURD * max(abs(first), 1.0):
-            what = f"the mean loss of epoch {-(-step // self.per_epoch)} is {loss:.3g}, that of the first step was"
-            raise self._diverged(f"{what} {first:.3g}", self._advice(step))
+            said = f"{what} is {loss:.3g}, that of the first step was {first:.3g}"
+            raise self._diverged(said, self._advice(step))
 
     def _diverged(self, what: str, why: str) -> DivergedError:
         kept = None if self.checkpoints is None else self.checkpoints.newest()

@@ -8,8 +8,10 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from winze.data import Augment, Preprocess
+from winze.observe.passes.inputs import with_own_workers
 from winze.train.seeds import generator, mix, seed_all, seed_quickly
 from winze.train.training import Training
 
@@ -151,7 +153,10 @@ class FromLoader:
     def __init__(self, loader: Loader, device: torch.device, seed: int = 0) -> None:
         self.loader, self.device, self.seed = loader, device, seed
         self.prepare: Callable[[Tensor | None], Tensor | None] = lambda labels: labels
-        self.steps = len(loader)
+        try:
+            self.steps = len(loader)
+        except TypeError as error:  # a DataLoader of an IterableDataset
+            raise ValueError(f"the loader has no length, so no epoch: give its dataset a __len__ ({error})") from error
         if not self.steps:
             raise ValueError("the loader has not one batch to train on")
 
@@ -166,7 +171,10 @@ class FromLoader:
             if hasattr(part, "set_epoch"):
                 part.set_epoch(number)
         seed_all(mix(self.seed, "epoch", number))
-        batches = iter(self.loader)
+        loader = self.loader
+        if isinstance(loader, DataLoader):  # workers that persist would draw on where the epoch before ended
+            loader = with_own_workers(loader)
+        batches = iter(loader)
         for given in range(1, self.steps + 2):
             seed_quickly(mix(self.seed, "batch", number * self.steps + given))
             batch = next(batches, None)

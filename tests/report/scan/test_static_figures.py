@@ -8,6 +8,7 @@ import pytest
 from synthetic import scan, watched
 
 from winze.place import Place
+from winze.progress import Track
 from winze.readings import Readings, facts
 from winze.report import save_all, style
 from winze.report.scan import figure_files as figures
@@ -106,6 +107,18 @@ def test_all_figures_are_saved_as_svg_and_png(tmp_path: Path) -> None:
     written = save_all(scan(), tmp_path)
     assert {path.name for path in written} == {f"{name}.{kind}" for name in SINGLE for kind in ("svg", "png")}
     assert all(path.stat().st_size > 1000 for path in written)
+
+
+def test_figures_show_how_far_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+
+    def tracker(progress: bool | None) -> Track:
+        return lambda drawings, text, total: told.append((text, total, len(list(drawings)))) or drawings
+
+    monkeypatch.setattr("winze.report.scan.figure_files.tracker", tracker)
+    monkeypatch.setattr("winze.report.scan.figure_files._DRAWN", {})
+    save_all(Readings(), tmp_path)
+    assert told == [("drawing figures", 6, 6)]
 
 
 def test_only_figures_that_the_readings_support_are_saved(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None)
     if isinstance(data, tuple | list) and len(data) == 2 and _are_labels(data[1]):
         return as_tensors(data[0], net), labels_of(data[1], name)
     if isinstance(data, DataLoader):
-        return _own(data)
+        return with_own_workers(data)
     if isinstance(data, Dataset) or hasattr(data, "column_names"):  # the latter: Hugging Face's
         return DataLoader(data, batch)
     if not isinstance(data, Iterable):
@@ -206,7 +206,7 @@ def _are_labels(y: Any) -> bool:
     return isinstance(y, Tensor | np.ndarray) or type(y).__name__ == "Series"
 
 
-def _own(loader: DataLoader[Any]) -> DataLoader[Any]:
+def with_own_workers(loader: DataLoader[Any]) -> DataLoader[Any]:
     """A loader with workers of its own: those of a running training loop would lose their position."""
     if not loader.persistent_workers:
         return loader

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from winze.atomic import StoreError, write_atomically
+from winze.progress import tracker
 from winze.readings import facts
 from winze.report import style
 from winze.report.scan.cka_map import cka_map
@@ -84,8 +85,8 @@ def _files(scans: Scans, threshold: float, theme: str) -> dict[str, dict[str, by
     """Each figure that the readings support as SVG and PNG; a scan's own come again in a comparison."""
     key = _digest(scans), threshold, theme
     if key not in _DRAWN:
-        found = {}
-        for name, draw in _drawings(scans, threshold).items():
+        found, drawings = {}, _drawings(scans, threshold)
+        for name, draw in tracker(None)(drawings.items(), "drawing figures", len(drawings)):
             try:
                 drawing = draw(theme=theme)
             except UnreadError:
