@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 import winze
 from winze.data import DataError, Flip, Squares
@@ -181,6 +182,15 @@ def test_arrays_of_numpy_go_in_as_they_are_made():
     tensors = [pair([0, 1]), pair([2, 3])]
     one, other = (winze.continual(small(), given, BRIEF, measures=()) for given in (arrays, tensors))
     assert np.array_equal(one.matrix, other.matrix)
+
+
+def test_loaders_of_batches_are_read_as_the_tensors_that_they_hold():
+    tensors = [pair([0, 1]), pair([2, 3])]
+    loaders = [tuple(DataLoader(TensorDataset(*part), batch_size=7) for part in task) for task in tensors]
+    one, other = (winze.continual(small(), given, BRIEF, measures=()) for given in (loaders, tensors))
+    assert np.array_equal(one.matrix, other.matrix)
+    with pytest.raises(DataError, match=r"task 1, train is a pair .*, or a loader of batches"):
+        winze.continual(small(), [(iter([1, 2]), iter([3]))] * 2, BRIEF)
 
 
 def test_a_page_says_which_layers_are_constant_and_that_nothing_was_forgotten(found, tmp_path):

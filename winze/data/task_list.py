@@ -51,6 +51,8 @@ def task_list(
 ) -> TaskList:
     """The tasks of a data set split by classes, of pairs (train, test), of data sets, or of an Avalanche benchmark.
 
+    Train and test are pairs (x, y), map-style Datasets or loaders of batches (x, y), which are read into memory once.
+
     `incremental`: "class" (one head, classes of their own), "task" (a head per task, labels counted from 0 in each) or
     "domain" (one head, the same classes in new data). `order` draws the classes of a split from a seed.
     """
@@ -117,11 +119,15 @@ def _pair(given: Any, what: str) -> Pair:
             x = x.float()
     else:
         try:
-            rows = [given[spot] for spot in range(len(given))]
-            x = torch.stack([torch.as_tensor(row[0]) for row in rows])
-            y = torch.tensor([int(row[1]) for row in rows])
-        except (TypeError, ValueError, IndexError, KeyError) as error:
-            raise DataError(f"{what} is a pair (x, y) of tensors, or a map-style Dataset of (x, y): {error}") from error
+            if hasattr(given, "__getitem__"):
+                rows = [given[spot] for spot in range(len(given))]
+                x = torch.stack([torch.as_tensor(row[0]) for row in rows])
+                y = torch.tensor([int(row[1]) for row in rows])
+            else:
+                x, y = (torch.cat([torch.as_tensor(one) for one in part]) for part in zip(*given, strict=True))
+        except (TypeError, ValueError, IndexError, KeyError, RuntimeError) as error:
+            kinds = "a pair (x, y) of tensors, a map-style Dataset of (x, y), or a loader of batches (x, y)"
+            raise DataError(f"{what} is {kinds}: {' '.join(str(error).split())}") from error
     if y.ndim != 1 or y.is_floating_point() or len(x) != len(y) or not len(y):
         raise DataError(
             f"{what}: samples {list(x.shape)} need one whole-number label each, not {y.dtype} {list(y.shape)}"

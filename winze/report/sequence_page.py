@@ -73,18 +73,18 @@ def profiles_of(readings: Readings, measure: str) -> Array:
 
 def matrix_figure(readings: Readings, theme: str = "light") -> matplotlib.figure.Figure:
     """Draw the accuracy matrix with its numbers."""
-    matrix = readings.arrays["accuracy_matrix"]
+    matrix = 100 * readings.arrays["accuracy_matrix"]
     count = len(matrix)
     with style.use(theme):
         side = min(6.4, 2.0 + 0.55 * count)
         drawing = style.figure(side + 1, side)
         axes = drawing.subplots()
-        image = axes.imshow(matrix, vmin=0, vmax=1, cmap="viridis")
+        image = axes.imshow(matrix, vmin=0, vmax=100, cmap="viridis")
         for after, task in np.ndindex(matrix.shape):
             value = matrix[after, task]
-            ink = "#000000" if value > 0.6 else "#ffffff"
+            ink = "#000000" if value > 60 else "#ffffff"
             if count <= 12:
-                axes.text(task, after, f"{100 * value:.0f}", ha="center", va="center", color=ink, fontsize=8)
+                axes.text(task, after, f"{value:.0f}", ha="center", va="center", color=ink, fontsize=8)
         ticks = range(0, count, max(1, count // 10))
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_ticks(list(ticks), [str(spot + 1) for spot in ticks])
@@ -179,8 +179,8 @@ def _summary(readings: Readings) -> Section:
         if len(read) > 1:
             most, least = (int(read[pick(drift[read])]) for pick in (np.argmax, np.argmin))
             said.append(
-                f"At the end {of(most)} has drifted most from task 1 ({number(float(drift[most]))}), {of(least)} least "
-                f"({number(float(drift[least]))})."
+                f"At the end {of(most)} has drifted most from task 1 (1 - CKA: {drift[most]:.2f}), {of(least)} least "
+                f"({drift[least]:.2f})."
             )
         unread = [of(spot) for spot in range(len(drift)) if spot not in read]
         if unread:

@@ -117,10 +117,10 @@ def continual(
         winze.continual(net, [(train, test), (train_2, test_2)], training, incremental="domain")
 
     `tasks`: a data set or its name, split by classes (`split` = number of equal tasks, their sizes, or their classes;
-    `order` draws the classes from a seed); a list of (train, test), each a pair (x, y) or a Dataset; or an Avalanche
-    benchmark. `incremental`: "class" (the network's own head, classes of their own), "task" (a head per task, put in
-    place of the network's) or "domain" (the network's own head, the same classes in new data). `training`: one for
-    all tasks, or one per task. After each task a scan reads `measures` at `places` on at most `samples` samples per
+    `order` draws the classes from a seed); a list of (train, test), each a pair (x, y), a Dataset or a loader; or an
+    Avalanche benchmark. `incremental`: "class" (the network's own head, classes of their own), "task" (a head per task,
+    put in place of the network's) or "domain" (the network's own head, the same classes in new data). `training`: one
+    for all tasks, or one per task. After each task a scan reads `measures` at `places` on at most `samples` samples per
     task and split (None: all), and CKA to the network after task 1; with measures=() nothing is read. uint8 images are
     normalised by the data's own statistics unless `preprocess` is given. The network is trained in place.
     """

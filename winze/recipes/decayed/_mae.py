@@ -10,6 +10,7 @@ from winze.lab import Axis, Bench, Claim, Data, Network, Prepared, Question, Rea
 from winze.lab.axes import AxisValues
 from winze.lab.claims.quantities import Whole, last
 from winze.lab.study import learn, prepare, read, store_curve
+from winze.report.experiment import Drawing, over_training
 from winze.shape import DecayedIdentity
 from winze.train import AdamW, CosineAfterWarmup, Epochs, Training
 from winze.train.objectives.reconstruct import MaskedReconstruct
@@ -167,6 +168,13 @@ def other_probes(each: str) -> tuple[Question, ...]:
         Question(f"does alpha_min = 0.6 raise {what}?", higher(number, DECAYED, than=PLAIN), each=each)
         for what, number in gains.items()
     )
+
+
+def during_training(measure: Literal["probe", "rank"], tag: str = "", **how: Any) -> Drawing:
+    """What was read of the last block at intervals: of the class token, or with the tag MEAN of the mean of all."""
+    name, token = {"probe": "probe accuracy", "rank": "effective rank"}[measure], tag or "class"
+    title = f"{name.capitalize()} of the {token} token during training"
+    return over_training(f"{measure}_while_training {tag}".strip(), title=title, up=name, **how)
 
 
 def about(where: str, **own: Any) -> dict[str, Any]:

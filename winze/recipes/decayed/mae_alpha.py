@@ -13,7 +13,7 @@ from typing import Any
 from winze.lab import Axis, Recipe, higher, lower, rises
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN, mean_probe, mean_rank, probe, rank
-from winze.report.experiment import of_scans, over_depth, over_setting, over_training, profiles
+from winze.report.experiment import of_scans, over_depth, over_setting, profiles
 from winze.report.scan.cka_map import cka_map
 
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
@@ -56,9 +56,16 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        over_setting({"class token": probe, "mean token": mean_probe}, x="alpha", panel="data"),
+        over_setting(
+            {"class token": probe, "mean token": mean_probe},
+            x="alpha",
+            panel="data",
+            title="Probe accuracy at the last block by alpha",
+            up="probe accuracy",
+        ),
         over_setting(use.linear, x="alpha", panel="data"),
-        *(over_training(f"{measure}_while_training", **by_alpha) for measure in ("probe", "rank")),
+        use.during_training("probe", **by_alpha),
+        use.during_training("rank", **by_alpha),
         *(over_depth(measure, **by_alpha) for measure in ("probe", "effective_rank")),
         profiles(("data", "alpha"), second="effective_rank"),
         of_scans("CKA between blocks", cka_map),

@@ -61,8 +61,11 @@ recipe = Recipe(
         ),
     ),
     figures=(
-        *(over_training(measure, **by_alpha) for measure in (RANK, PROBE)),
+        use.during_training("rank", **by_alpha),
+        use.during_training("probe", **by_alpha),
         over_training_r(RANK, PROBE, over="alpha", panel="data"),
-        *(over_training(measure, **by_alpha) for measure in (MEAN_RANK, MEAN_PROBE, "reconstruction")),
+        use.during_training("rank", use.MEAN, **by_alpha),
+        use.during_training("probe", use.MEAN, **by_alpha),
+        over_training("reconstruction", title="Reconstruction error on test images during training", **by_alpha),
     ),
 )

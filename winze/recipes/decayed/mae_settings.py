@@ -13,7 +13,7 @@ from typing import Any
 from winze.lab import Axis, Question, Recipe, higher
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._mae import DECAYED, PLAIN, probe
-from winze.report.experiment import over_setting, over_training
+from winze.report.experiment import over_setting
 from winze.train import Epochs
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -53,6 +53,6 @@ recipe = Recipe(
     ),
     figures=(
         over_setting(probe, x="setting", line="alpha"),
-        over_training("probe_while_training", colour="alpha", panel="setting"),
+        use.during_training("probe", colour="alpha", panel="setting"),
     ),
 )

@@ -11,7 +11,7 @@ from typing import Any
 
 from winze.lab import Axis, Recipe, higher
 from winze.recipes.decayed import _mae as use
-from winze.report.experiment import over_depth, over_training
+from winze.report.experiment import over_depth
 
 WITH, WITHOUT = {"skips": "with"}, {"skips": "without"}
 from_latent = {"network.options.skips": False, "network.options.decoder_input": "latent"}
@@ -49,5 +49,5 @@ recipe = Recipe(
             each=("data", "alpha"),
         ),
     ),
-    figures=(over_depth("probe", **by_alpha), over_training("probe_while_training", **by_alpha)),
+    figures=(over_depth("probe", **by_alpha), use.during_training("probe", **by_alpha)),
 )

@@ -16,7 +16,7 @@ from winze.report.experiment import Drawing, over_training
 from winze.report.experiment.image_sheets import image_sheets, tiled
 from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, evaluate
 from winze.train.fields import Count, Limits
-from winze.train.objectives.teach import MetaLoss, Teach, learner, picks, pools
+from winze.train.objectives.teach import MetaLoss, Teach, check_classes, learner, picks, pools
 from winze.train.seeds import mix, seed_all
 from winze.train.unroll import Unrolled
 
@@ -94,6 +94,7 @@ DEPARTURES = (
     "the thesis gives no optimizer and length of meta-training: Adam 3e-3, cosine, 2,000 iterations, clipping at 5",
     "networks as in Generative Teaching Networks; one learning rate and one momentum for all inner steps",
     "learners draw from pools of 250 images per class with replacement; batch norms use the batch in evaluation too",
+    "the conditional GAN, for which no network is given, is fully connected, with batch norms in its generator",
 )
 
 
@@ -101,6 +102,7 @@ def work(config: Meta, bench: Bench) -> None:
     """Train the generator, then learners on a source of images, task by task in random orders."""
     prepared = prepare(config, bench)
     dataset, readings = prepared.dataset, bench.readings
+    check_classes(_goal(config).tasks, len(dataset.classes))
     assert prepared.preprocess is not None
     readings.declare(network=config.network.name, data=config.data.name)
     if config.source == "mlp":
@@ -239,10 +241,13 @@ def _samples(school: _School) -> Any:
 
 
 def train_gan(dataset: Dataset, training: Training, bench: Bench) -> DenseGenerator:
-    """A conditional GAN on images in [-1, 1], each given as one vector with its class behind it."""
+    """A conditional GAN on images in [-1, 1], each given as one vector with its class behind it.
+
+    Its generator has batch norms: without them it draws one image for all classes.
+    """
     channels, side, _ = dataset.shape
     classes = len(dataset.classes)
-    generator = DenseGenerator(channels, side, classes).to(bench.device)
+    generator = DenseGenerator(channels, side, classes, norm=True).to(bench.device)
     critic = Critic(channels * side * side + classes).to(bench.device)
     pixels = dataset.train_images.float() / 127.5 - 1
 

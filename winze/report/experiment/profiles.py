@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from winze.readings import Readings, facts
@@ -42,10 +43,13 @@ def profiles(
             drawing, grid = style.panels(len(drawn), 3 if three else 2, 4.2 if three else 4.6, shared=True)
             for axes, (name, (point,)) in zip(grid, grouped(drawn, panel).items(), strict=True):
                 one, found = drawn[point], None
+                own = isfinite(facts.whole(there[point][0], "accuracy"))
+                reference = "the network's accuracy" if own else "the last probe"
+                against = f"{percent(threshold)} of {reference}"
                 if facts.has(one, "probe"):
                     tunnel = mean_tunnel(there[point], threshold)
                     found = facts.Entrance(tunnel, True, facts.Reference(tunnel.reference, own=True))
-                draw_panel(axes, one, found, second, colours, f"{percent(threshold)} of the network's accuracy")
+                draw_panel(axes, one, found, second, colours, against)
                 count = seeds_of([len(there[point])])
                 lines = [short(f"{name}, {count}" if name else count, 44), axes.get_title(loc="left")]
                 axes.set_title("\n".join(filter(None, lines)), color=colours.ink, fontsize=9)

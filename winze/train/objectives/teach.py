@@ -46,6 +46,8 @@ class Teach(Goal):
         super().__post_init__()
         if not self.tasks or min(self.tasks) < 2:
             raise ValueError(f"tasks have at least two classes each, not {self.tasks}")
+        if len(set(self.tasks)) > 1:
+            raise ValueError(f"tasks of different sizes {self.tasks} have batches of different sizes: give equal sizes")
 
     def build(self, steps: int) -> Objective:
         return MetaLoss(self)
@@ -71,8 +73,7 @@ class MetaLoss(Objective):
         if y is None:
             raise ValueError("Teach needs real images with labels, and this batch has none")
         goal, classes = self.goal, classes_of(net)
-        if sum(goal.tasks) > classes:
-            raise ValueError(f"tasks of {goal.tasks} classes want {sum(goal.tasks)}, the generator has {classes}")
+        check_classes(goal.tasks, classes)
         unrolled = self.unrolled(x)
         order = torch.randperm(classes)[: sum(goal.tasks)].tolist()
         images, labels = pools(net, order, goal.tasks, goal.pool, x)
@@ -129,6 +130,12 @@ def classes_of(net: nn.Module) -> int:
     return found
 
 
+def check_classes(tasks: Sequence[int], classes: int) -> None:
+    """Raise where tasks want more classes than there are."""
+    if sum(tasks) > classes:
+        raise ValueError(f"tasks of {tuple(tasks)} classes want {sum(tasks)}, there are {classes}")
+
+
 def pools(
     net: nn.Module, order: Sequence[int], tasks: Sequence[int], per_class: int, like: Tensor
 ) -> tuple[Tensor, Tensor]:
@@ -150,9 +157,6 @@ def picks(tasks: Sequence[int], per_class: int, batch: int, steps: int, device: 
         first = per_class * torch.arange(done, done + size, device=device).repeat_interleave(batch)
         rows += [first + torch.randint(per_class, (len(first),), device=device) for _ in range(steps)]
         done += size
-    width = max(map(len, rows))
-    if any(len(row) < width for row in rows):
-        raise ValueError(f"tasks of different sizes {tuple(tasks)} have batches of different sizes: give equal sizes")
     return torch.stack(rows)
 
 
