@@ -34,7 +34,7 @@ from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan
 from winze.progress import tracker
 from winze.readings import Readings
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 PROBES = ("ridge", "adam")
 About = Mapping[str, Any] | Callable[[list[str]], Mapping[str, Any]] | None

@@ -1,9 +1,9 @@
 """Changes a network: junctions, their rules, and the alternation of stages."""
 
 from winze.shape.alternation import Alternation
-from winze.shape.capture.definition import CaptureError
 from winze.shape.find import junctions
 from winze.shape.junction import Junction
+from winze.shape.live.definition import CaptureError
 from winze.shape.rewire import rewire
 from winze.shape.rule import Rule
 from winze.shape.rules.decayed_identity import DecayedIdentity

@@ -10,12 +10,12 @@ from torch import fx, nn
 
 from winze.memory import is_out_of_memory
 from winze.place import Place
-from winze.shape.capture.example import Example, accepted, small
-from winze.shape.capture.hook_sums import adding_hook
-from winze.shape.capture.live import ForeignJunction, live_of
-from winze.shape.capture.residual import upstream
-from winze.shape.capture.sum_search import Found, Identity, Search, agree, entangled, is_own, search
 from winze.shape.junction import Junction, describe
+from winze.shape.live.live import ForeignJunction, live_of
+from winze.shape.sums.example import Example, accepted, small
+from winze.shape.sums.hook_sums import adding_hook
+from winze.shape.sums.residual import upstream
+from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, is_own, search
 
 
 class Junctions(list[Junction]):

@@ -17,18 +17,18 @@ from torch.nn.modules.conv import _ConvNd
 
 from winze.hints import nearest
 from winze.place import Place
-from winze.shape.capture.definition import CaptureError, Position, codes_in
-from winze.shape.capture.live import ForeignJunction, Live, live_of
 from winze.shape.capture.program import Program, make_program
-from winze.shape.capture.samples import find_mixing, find_samples, unreached
-from winze.shape.capture.sum_search import Found
 from winze.shape.capture.survey import survey
 from winze.shape.capture.survey import where as told_where
 from winze.shape.find import Discovery, branch_modules, discover
 from winze.shape.junction import Junction
+from winze.shape.live.definition import CaptureError, Position, codes_in
+from winze.shape.live.live import ForeignJunction, Live, live_of
 from winze.shape.rule import Pointwise, Rule
 from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.rules.standard import Standard
+from winze.shape.sums.samples import find_mixing, find_samples, unreached
+from winze.shape.sums.sum_search import Found
 
 Where = str | Callable[[Place], bool]
 Assigned = dict[Junction, tuple[Rule, Place]]

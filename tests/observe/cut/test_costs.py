@@ -11,7 +11,7 @@ from winze.observe.cut import prefix as prefix_module
 from winze.observe.cut.costs import Cost, SpeedUp, costs
 from winze.observe.cut.every_cut import Clock, Stamp, measure_cuts
 from winze.observe.cut.prefix import uses
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 
 class Disturbed(nn.Linear):

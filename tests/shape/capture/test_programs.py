@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 import winze
-from winze.shape.capture.definition import CaptureError
 from winze.shape.capture.program import Program
+from winze.shape.live.definition import CaptureError
 
 SETTINGS = {"factor": 1.0}
 FACTOR = 1.0

@@ -16,7 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from winze.modes import unchanged
 from winze.progress import Track, plainly
 from winze.readings.wording import speed_up
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 SAMPLES = 32
 """Samples on which a scan and `truncate` time cuts: speed-ups depend on their number."""

@@ -15,7 +15,7 @@ from winze.observe.cut.truncate import Truncated, called, cut_at
 from winze.observe.result import Scan
 from winze.place import Place
 from winze.progress import Track, plainly
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 
 @dataclass

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from winze.modes import unchanged
 from winze.observe.passes.cuda_graph import alike
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 BATCH = 3
 """Samples of the batch that is traced: torch treats batches of 0 and 1 as special."""

@@ -24,7 +24,7 @@ from winze.observe.cut.prefix import CutError, prefix_of
 from winze.observe.cut.truncate import Cut, PooledHead, Truncated
 from winze.observe.passes.cuda_graph import alike
 from winze.observe.places.pooling import Layout, check_pool
-from winze.shape.capture.example import Example, accepted
+from winze.shape.sums.example import Example, accepted
 
 VERSION = 2
 SUFFIXES = (".safetensors", ".onnx", ".pt2")

@@ -20,7 +20,7 @@ from winze.modes import unchanged
 from winze.observe.passes.cuda_graph import alike
 from winze.observe.places.calls import tensors_of
 from winze.observe.places.find_places import BEFORE
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 OF_EVERY_MODULE = {*dir(nn.Module), *vars(nn.Module())}
 

@@ -24,7 +24,7 @@ from winze.observe.result import Scan
 from winze.place import Place
 from winze.readings import facts
 from winze.readings.wording import percent, points
-from winze.shape.capture.example import Example, accepted
+from winze.shape.sums.example import Example, accepted
 
 BATCH = 256
 """Samples per batch where an accuracy is measured."""

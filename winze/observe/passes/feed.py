@@ -15,7 +15,7 @@ from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Sequential
 
 from winze.memory import is_out_of_memory
 from winze.observe.passes.inputs import AnyData, argument_names, batches_of, labels_of, prepared, split
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 LOOKED_UP = 64
 """Classes of which a sample is compared with the labels that its dataset lists."""

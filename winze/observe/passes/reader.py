@@ -20,7 +20,7 @@ from winze.observe.passes.shards import Crew
 from winze.observe.places.find_places import Spot
 from winze.observe.places.memory_format import by_pixel
 from winze.observe.places.pooling import Pool, sampled
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 AT_ONCE = 1 << 20
 """Features, or entries of Gram matrices, that wait to be passed on: 8 MB in float64."""

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from winze.shape.capture.example import Example
+from winze.shape.sums.example import Example
 
 TensorIds = tuple[tuple[int, tuple[int, ...]], ...]
 """Tensors by identity and shape."""

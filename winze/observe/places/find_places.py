@@ -17,9 +17,9 @@ from winze.observe.places.calls import Event, events_of, tensors_of
 from winze.observe.places.channel_axis import NORMS, channel_axis, is_activation
 from winze.observe.places.pooling import LAYOUTS, Layout, Pool, pooled
 from winze.place import Place
-from winze.shape.capture.example import Example
-from winze.shape.capture.sum_search import Found
 from winze.shape.find import Discovery, branch_modules, discover
+from winze.shape.sums.example import Example
+from winze.shape.sums.sum_search import Found
 
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 BEFORE = "before "

@@ -1,1 +1,1 @@
-"""Forwards of other libraries: find their residual sums, and run them with rules."""
+"""Forwards of other libraries as programs: traced, and cut into shortcuts and branches that can be run apart."""

@@ -22,14 +22,14 @@ from torch.utils import _pytree as pytree
 
 from winze.modes import rng_unchanged, unchanged
 from winze.shape.branch import Branch
-from winze.shape.capture.definition import CaptureError
-from winze.shape.capture.live import ForeignJunction, live_of
 from winze.shape.capture.split import Piece, Plan, SplitSum, split
-from winze.shape.capture.sum_search import plain, without_hooks
 from winze.shape.capture.survey import Record, copied, read_forward, where
 from winze.shape.capture.trace import hooked
 from winze.shape.capture.traced import PLAIN
 from winze.shape.capture.watched import OF_EVERY_MODULE, Functions, Watched, left_behind
+from winze.shape.live.definition import CaptureError
+from winze.shape.live.live import ForeignJunction, live_of
+from winze.shape.sums.sum_search import plain, without_hooks
 
 Key = tuple[Any, ...]
 

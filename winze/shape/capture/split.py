@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from winze.shape.capture.residual import Sum, operands, upstream
+from winze.shape.sums.residual import Sum, operands, upstream
 
 PieceFunction = Callable[..., Any]
 

@@ -13,12 +13,12 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 from winze.modes import unchanged
-from winze.shape.capture.definition import CaptureError
-from winze.shape.capture.example import Example
-from winze.shape.capture.residual import ForwardGraph, Sum
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
 from winze.shape.capture.traced import PLAIN
 from winze.shape.capture.watched import Functions
+from winze.shape.live.definition import CaptureError
+from winze.shape.sums.example import Example
+from winze.shape.sums.residual import ForwardGraph, Sum
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
 """Modules to read, each with the modules inside it whose forwards are read as part of its own."""
@@ -52,7 +52,7 @@ class Survey:
 
 def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> Survey:
     """Run the network in the given mode and read some of its modules; afterwards it is as before."""
-    from winze.shape.capture.sum_search import plain, without_hooks
+    from winze.shape.sums.sum_search import plain, without_hooks
 
     def read(reuse: bool) -> Survey:
         result = Survey()

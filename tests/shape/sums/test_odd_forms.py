@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 import winze
-from winze.shape.capture.definition import CaptureError
+from winze.shape.live.definition import CaptureError
 
 
 def layer() -> nn.Linear:

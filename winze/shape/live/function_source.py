@@ -18,7 +18,7 @@ from typing import Any
 from torch import nn
 from torch._compile import _disable_dynamo
 
-from winze.shape.capture.definition import (
+from winze.shape.live.definition import (
     CaptureError,
     Position,
     SourceError,
@@ -27,7 +27,7 @@ from winze.shape.capture.definition import (
     fingerprint,
     position_of,
 )
-from winze.shape.capture.site import Site, function_of
+from winze.shape.live.site import Site, function_of
 
 JOIN, CALL, ME, KEYS = "__winze_join__", "__winze_call__", "__winze_me__", "__winze_keys__"
 UNSEEN = "__winze_unseen__"

@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-from winze.shape.capture.definition import Position, SourceError, expression_at, position_in
+from winze.shape.live.definition import Position, SourceError, expression_at, position_in
 
 INSIDE_TORCH = ("torch/overrides.py", "torch/_tensor.py")
 MODULE_CALL = "torch/nn/modules/module.py"

@@ -25,8 +25,8 @@ from torch._functorch import vmap
 from torch.overrides import TorchFunctionMode
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from winze.shape.capture.blends import BLENDS
-from winze.shape.capture.site import Site, site_here
+from winze.shape.live.site import Site, site_here
+from winze.shape.sums.blends import BLENDS
 
 SUMS = {"add", "add_", "sub", "sub_", "rsub", "addcmul", "addcmul_"}
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from torch import nn
 
-from winze.shape.capture.definition import SourceError, definition_of
-from winze.shape.capture.live import CALLS
-from winze.shape.capture.site import function_of
+from winze.shape.live.definition import SourceError, definition_of
+from winze.shape.live.live import CALLS
+from winze.shape.live.site import function_of
 
 WITHOUT_NUMBERS = ("shape", "size", "dtype", "device", "ndim", "dim", "numel", "len", "isinstance")
 BLENDING = CALLS | {"lerp", "lerp_", "stack"}

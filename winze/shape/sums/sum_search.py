@@ -16,14 +16,14 @@ from torch import fx, nn
 from torch.nn.modules import module as everything
 
 from winze.modes import unchanged
-from winze.shape.capture.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
-from winze.shape.capture.definition import Position, SourceError, expression_at
-from winze.shape.capture.example import Example
-from winze.shape.capture.function_source import Anchor, SumSpot, anchor, check, hops_to
-from winze.shape.capture.live import CALLS, Form, live_of
-from winze.shape.capture.residual import ForwardGraph, Sum, is_picked, operands
-from winze.shape.capture.site import Frame, Site
 from winze.shape.junction import Junction
+from winze.shape.live.definition import Position, SourceError, expression_at
+from winze.shape.live.function_source import Anchor, SumSpot, anchor, check, hops_to
+from winze.shape.live.live import CALLS, Form, live_of
+from winze.shape.live.site import Frame, Site
+from winze.shape.sums.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
+from winze.shape.sums.example import Example
+from winze.shape.sums.residual import ForwardGraph, Sum, is_picked, operands
 
 T = TypeVar("T")
 OWN_HOOKS = "winze.shape.rewire"  # keeps torch's transformer layers from their fused kernels

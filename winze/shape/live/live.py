@@ -15,9 +15,9 @@ from torch._compile import _disable_dynamo
 
 from winze.place import Place
 from winze.shape.branch import Computed
-from winze.shape.capture.definition import CaptureError, SourceError, fingerprint
-from winze.shape.capture.function_source import Anchor, Positions, SumSpot, joined, rebuilt
 from winze.shape.junction import Junction, Moment
+from winze.shape.live.definition import CaptureError, SourceError, fingerprint
+from winze.shape.live.function_source import Anchor, Positions, SumSpot, joined, rebuilt
 from winze.shape.rule import Rule
 from winze.shape.rules.standard import Standard
 

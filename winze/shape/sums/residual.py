@@ -21,7 +21,7 @@ from torch import fx, nn
 from torch.nn.modules.conv import _ConvNd
 from torch.nn.modules.dropout import _DropoutNd
 
-from winze.shape.capture.blends import JOINTS, MIXES, PRODUCTS, REDUCING, parts, pooled
+from winze.shape.sums.blends import JOINTS, MIXES, PRODUCTS, REDUCING, parts, pooled
 
 ADDS = {operator.add, operator.iadd, torch.add, "add", "add_"}
 SIGNED = {"sub", "sub_", "rsub", "addcmul", "addcmul_"}
