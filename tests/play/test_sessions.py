@@ -1,4 +1,4 @@
-"""The workers of pages: how many there are, who finds one again, what waits for one."""
+"""Workers: how many run, which page gets its own again, and what waits for a busy one."""
 
 import asyncio
 import multiprocessing

@@ -58,7 +58,7 @@ function weights(values, t, layer) {
   const most = values.reduce((top, v) => Math.max(top, Math.abs(v)), 1e-9);
   const step = width / (count + 1.5);
   const middle = 36;
-  p.text(`weights from ${layer ? layerName(layer - 1) : "the input"}, then the bias (at most ±${short(most)})`, 0, 10, { size: 10.5, fill: t.faint });
+  p.text(`weights from ${layer ? layerName(layer - 1) : "input"}, bias; largest ${short(most)}`, 0, 10, { size: 10.5, fill: t.faint });
   p.line([[0, middle], [width, middle]], t.line);
   values.forEach((v, i) => {
     const tall = (Math.abs(v) / most) * 20;
