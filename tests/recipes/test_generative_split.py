@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from winze.lab import Bench, recipe
-from winze.measure.probe import regression_accuracy, softmax_regression
+from winze.measure.probes.probe import regression_accuracy, softmax_regression
 from winze.networks import NetworkError
 from winze.readings import Point
 from winze.recipes.generative import _split

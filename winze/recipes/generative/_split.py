@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
-from winze.measure.probe import regression_accuracy as accuracy
-from winze.measure.probe import softmax_regression
+from winze.measure.probes.probe import regression_accuracy as accuracy
+from winze.measure.probes.probe import softmax_regression
 from winze.networks import NetworkError
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
