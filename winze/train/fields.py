@@ -80,7 +80,7 @@ def check_types(config: Any) -> None:
         check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
         parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
         for inner in parts:
-            if is_dataclass(inner) and not isinstance(inner, type):
+            if is_dataclass(inner) and not isinstance(inner, type | Checked):  # those were checked when they were made
                 check_types(inner)
 
 
