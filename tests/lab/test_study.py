@@ -11,9 +11,9 @@ import winze
 from winze.data import DataError, FolderStream, MissingDataError
 from winze.lab import Data, Network, Reading, Study, Watching, learn, learn_and_read, prepare, read, store_curve
 from winze.lab.bench import Bench
-from winze.lab.config import replaced
 from winze.shape import DecayedIdentity, ResidualDropPath, Rule
 from winze.train import SGD, Epochs, Steps, Training
+from winze.train.fields import replaced
 
 DIGITS = Study(
     Network("winze/resnet20x0.25"),

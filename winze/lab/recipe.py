@@ -19,12 +19,11 @@ from typing import TYPE_CHECKING, Any
 from winze.hints import did_you_mean
 from winze.lab.axes import Axis, AxisError, PointGrid, Scale
 from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, Several, Statement, judge, resolved
-from winze.lab.config import replaced
 from winze.lab.runs.job import Job, plain
 from winze.lab.study import learn_and_read
 from winze.readings import Label, Point, Readings, ReadingsError
 from winze.report.experiment.drawing import Drawing
-from winze.train.fields import FieldError, check_types
+from winze.train.fields import FieldError, check_types, replaced
 
 if TYPE_CHECKING:
     from winze.lab.bench import Bench

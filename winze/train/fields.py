@@ -1,15 +1,17 @@
-"""Frozen dataclasses as settings: every field holds what its annotation says, within its bounds."""
+"""Frozen dataclasses as settings: fields hold what their annotations say, and are replaced by name."""
 
 from __future__ import annotations
 
 import math
 import types
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
-hints_of: Any = cache(lambda kind: get_type_hints(kind, include_extras=True))  # annotations are resolved once per class
+from winze.hints import nearest
+
+_hints: Any = cache(lambda kind: get_type_hints(kind, include_extras=True))  # annotations are resolved once per class
 
 
 class FieldError(ValueError):
@@ -34,20 +36,51 @@ class Checked:
     """Base of frozen dataclasses whose fields are checked when one is made."""
 
     def __post_init__(self) -> None:
-        hints = hints_of(type(self))
-        for field in fields(self):  # type: ignore[arg-type]
-            check_type(getattr(self, field.name), hints[field.name], f"{type(self).__name__}.{field.name}")
+        check_types(self)
+
+
+def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
+    """The same settings with some fields replaced; `training.batch` is the field of a field, or the key of a mapping.
+
+    Fields of one dataclass are replaced at once, so that dependent ones (a length of training and its warm-up) may come
+    in any order.
+
+    >>> from winze.place import Place
+    >>> replaced(Place(3, 16, "layer2.0"), {"index": 4})
+    Place(index=4, total=16, name='layer2.0')
+    """
+    inside: dict[str, dict[str, Any]] = {}
+    for name, value in changes.items():
+        first, _, rest = name.partition(".")
+        inside.setdefault(first, {})[rest] = value
+    made: dict[str, Any] = {}
+    for first, parts in inside.items():
+        if isinstance(config, Mapping):
+            old = config.get(first, {})
+        else:
+            known = [field.name for field in fields(config)] if is_dataclass(config) else []
+            if first not in known:
+                near = nearest(first, known, 0.6) or known
+                there = f"there is {', '.join(near)}" if near else "it has no fields"
+                raise FieldError(f"{type(config).__name__} has no field {first!r}; {there}")
+            old = getattr(config, first)
+        made[first] = parts.pop("", old)
+        if parts:
+            made[first] = replaced(made[first], parts)
+        if not isinstance(config, Mapping):
+            check_type(made[first], _hints(type(config))[first], f"{type(config).__name__}.{first}")
+    return {**config, **made} if isinstance(config, Mapping) else replace(config, **made)
 
 
 def check_types(config: Any) -> None:
     """Raise unless every field, and every field of fields, holds what its annotation says."""
-    hints = hints_of(type(config))
+    hints = _hints(type(config))
     for field in fields(config):
         value = getattr(config, field.name)
         check_type(value, hints[field.name], f"{type(config).__name__}.{field.name}")
         parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else (value,)
         for inner in parts:
-            if is_dataclass(inner) and not isinstance(inner, type):
+            if is_dataclass(inner) and not isinstance(inner, type | Checked):  # those were checked when they were made
                 check_types(inner)
 
 

@@ -41,10 +41,9 @@ def make_optimizer(
         return torch.optim.SGD(groups, lr, config.momentum, nesterov=config.nesterov, fused=fused or None)
     if isinstance(config, NAdam):
         return torch.optim.NAdam(groups, lr, config.betas, decoupled_weight_decay=True)
-    if isinstance(config, AdamW):
-        return torch.optim.AdamW(groups, lr, config.betas, fused=fused or None, capturable=fused)
     if isinstance(config, Adam):
-        return torch.optim.Adam(groups, lr, config.betas, fused=fused or None, capturable=fused)
+        kind = torch.optim.AdamW if isinstance(config, AdamW) else torch.optim.Adam
+        return kind(groups, lr, config.betas, fused=fused or None, capturable=fused)
     raise ValueError(f"optimizer is SGD(), Lars(), Adam(), AdamW() or NAdam(), not {config!r}")
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from winze.lab.bench import Bench
 from winze.lab.claims.quantities import hidden
-from winze.lab.config import replaced
 from winze.observe.layer_alignment import AlignmentWatch
 from winze.readings import Point, Readings, ReadingsError
 from winze.recipes.temperature import _work, factors, schedule
@@ -24,6 +23,7 @@ from winze.recipes.temperature._settings import (
 from winze.recipes.temperature._work import best_factor, work
 from winze.recipes.temperature.training import recipe
 from winze.train import SGD, DivergedError, Epochs, Hardware, History
+from winze.train.fields import replaced
 
 TEMPERATURES = (1, 10, 100, 1000)
 

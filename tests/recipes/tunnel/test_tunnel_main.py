@@ -6,11 +6,11 @@ import pytest
 
 from winze.data import MissingDataError
 from winze.lab.bench import Bench
-from winze.lab.config import replaced
 from winze.lab.study import learn, learn_and_read, prepare, read
 from winze.readings import Point
 from winze.recipes.tunnel.main import recipe
 from winze.train import Epochs
+from winze.train.fields import replaced
 
 SMOKE = replaced(recipe.config("smoke", Point(network="mlp4", data="digits")), {"training.length": Epochs(1)})
 

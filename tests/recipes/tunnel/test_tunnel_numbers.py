@@ -10,8 +10,7 @@ from winze.recipes.tunnel._quantities import (
     OOD_PEAK_AFTER_START,
     SPIKE_HEIGHT,
     START_SHARE,
-    OverSets,
-    lost,
+    LeastLost,
     spike,
 )
 
@@ -50,18 +49,16 @@ def test_where_there_is_no_spike_its_height_is_0():
 
 def test_what_is_lost_is_counted_from_the_best_layer_to_the_last_hidden_one():
     assert OOD_LOST(READ) == pytest.approx(0.1)  # the fourth place is the output
-    assert lost("a")(READ) == pytest.approx(0.1 / 0.8)
-    assert OverSets(lost, min)(READ) == pytest.approx(0.1 / 0.8)
-    assert OverSets(lost, max)(READ) == pytest.approx(0.4)
+    assert LeastLost()(READ) == pytest.approx(0.1 / 0.8)
 
 
 def test_a_number_over_sets_wants_two_of_them_and_says_why_there_are_none():
     with pytest.raises(ReadingsError, match="on 1 OOD set; two"):
-        OverSets(lost, min)(read({"own": [0.5, 0.9], "a": [0.1, 0.2]}))
+        LeastLost()(read({"own": [0.5, 0.9], "a": [0.1, 0.2]}))
     alone = read({"own": [0.5, 0.9]})
     alone.conventions = alone.conventions.having(not_run={"svhn": "was not found"})
     with pytest.raises(ReadingsError, match="svhn: was not found"):
-        OverSets(lost, min)(alone)
+        LeastLost()(alone)
 
 
 def test_the_peak_is_counted_from_the_start_of_the_tunnel_with_the_interval_of_the_start():

@@ -20,7 +20,6 @@ from winze.readings.wording import number
 
 ROUNDING = 1e-12  # the slope of equal values is 0, not the 1e-17 of rounding
 HALF_LAYER = 0.5  # layers are integers: three equal ones do not make an interval of length 0
-Grid = PointGrid
 Quantity = Callable[[Readings], float]
 Quantities = Mapping[str, Quantity]
 RunReadings = Mapping[Point, Mapping[int, Readings]]
@@ -43,8 +42,8 @@ class Check(Protocol):
     def quantity(self) -> str | Quantity | None: ...
     @property
     def claimed(self) -> PerCell | None: ...
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]: ...
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict: ...
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]: ...
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict: ...
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class Statement:
         """The axes whose values define the cells."""
         return (self.each,) if isinstance(self.each, str) else self.each
 
-    def cells(self, grid: Grid) -> list[Point]:
+    def cells(self, grid: PointGrid) -> list[Point]:
         """The cells that a grid of points can judge: those of which it runs all points that the check needs."""
         seen = dict.fromkeys(
             Point({axis: point[axis] for axis in self.axes}) | self.at
@@ -146,7 +145,7 @@ class Judged:
         return [f"{name}: {verdict}" if name else verdict.sentence for name, verdict in lines]
 
 
-def judge(statement: Statement, grid: Grid, runs: RunReadings, quantities: Quantities | None = None) -> Judged:
+def judge(statement: Statement, grid: PointGrid, runs: RunReadings, quantities: Quantities | None = None) -> Judged:
     """Judge a statement by readings; a cell whose points have none is `not run`."""
     cells = []
     for cell in statement.cells(grid):
@@ -186,11 +185,11 @@ class Contrast:
     def axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(filter(None, (self.over, *(axis for one, _ in self.terms for axis in one)))))
 
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         found = tuple(point for point, _ in self._weighted(cell, grid))
         return found if len(set(found)) == len(found) else ()
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         quantity, name = resolved(self.quantity, quantities)
         weighted = self._weighted(cell, grid)
         values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
@@ -244,7 +243,7 @@ class Contrast:
             return replace(interval, effect=student((per_seed - sum(edges) / len(edges)).tolist()).effect)
         return interval
 
-    def _weighted(self, cell: Point, grid: Grid) -> list[tuple[Point, float]]:
+    def _weighted(self, cell: Point, grid: PointGrid) -> list[tuple[Point, float]]:
         if not self.over:
             return [(grid.complete(cell | values), weight) for values, weight in self.terms]
         labels = grid.labels(self.over, cell)
@@ -292,10 +291,10 @@ class Several:
     def axes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(axis for check in self.checks.values() for axis in check.axes))
 
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         return self.checks[str(cell[self.what])].points(cell.without(self.what), grid)
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
 
 

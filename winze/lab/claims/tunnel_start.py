@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from winze.lab.claims.claim import Grid, PerCell, Quantities, RunReadings
+from winze.lab.axes import PointGrid
+from winze.lab.claims.claim import PerCell, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
 from winze.place import Place
 from winze.readings import Point, Readings, facts
@@ -31,10 +32,10 @@ class TunnelAt:
     def claimed(self) -> PerCell:
         return self.layer
 
-    def points(self, cell: Point, grid: Grid) -> tuple[Point, ...]:
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         return (grid.complete(cell),)
 
-    def judge(self, cell: Point, key: Any, grid: Grid, runs: RunReadings, quantities: Quantities) -> Verdict:
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         point = grid.complete(cell)
         claimed = self.layer[key] if isinstance(self.layer, Mapping) else self.layer
         read = {

@@ -7,8 +7,8 @@ import shutil
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
@@ -22,9 +22,9 @@ from winze.lab.bench import PHASES, Bench, wait_for_all
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
 from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
-from winze.modes import rng_unchanged
 from winze.readings import ARRAYS, MANIFEST, ROWS, Readings
 from winze.train import Hardware, StoreError
+from winze.train.hardware import switches
 
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to start it
 
@@ -76,7 +76,7 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         return round(before + time.perf_counter() - start, 3)
 
     try:
-        with _alone(threads):
+        with switches(Hardware(threads=threads), torch.device("cpu")):
             bench = Bench(run.folder, job.seed, replace(hardware, threads=threads), progress, about=where)
             work(job.config, bench)
         wait_for_all()  # no process may still read files that the first one removes
@@ -150,7 +150,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
             raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
         time.sleep(0.05)
     own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
-    with _alone(told["threads"]):
+    with switches(Hardware(threads=told["threads"]), torch.device("cpu")):
         work(job.config, Bench(folder, job.seed, own, progress, writes=False, about=about))
     wait_for_all()
 
@@ -174,15 +174,3 @@ def _launch() -> str | None:
         return None
     names = ("TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT", "MASTER_PORT")
     return " ".join(os.environ.get(name, "") for name in names)
-
-
-@contextmanager
-def _alone(threads: int) -> Iterator[None]:
-    """While open, a number of threads; threads and RNG state are restored afterwards."""
-    others = torch.get_num_threads()
-    torch.set_num_threads(threads)
-    try:
-        with rng_unchanged():
-            yield
-    finally:
-        torch.set_num_threads(others)

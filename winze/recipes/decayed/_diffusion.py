@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Annotated
 
 import numpy as np
 import torch
@@ -17,8 +18,12 @@ from winze.networks.models.uvit import AtTime
 from winze.networks.sampling import draw
 from winze.readings import Array, Readings, ReadingsError
 from winze.report.experiment.image_sheets import image_sheets, tiled
+from winze.train.fields import Count, Limits
 
 SHOWN, SHEET = 64, 16  # images that are stored, and of these the ones in a figure
+Times = Annotated[
+    tuple[float, ...], Limits("one or more in [0, 1]", lambda times: times and 0 <= min(times) <= max(times) <= 1)
+]
 CIFAR10 = Preprocess(None, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616))
 
 
@@ -31,17 +36,11 @@ class Diffusion(Study):
     weights are on this machine. Class-conditional models draw a second time with `guidance`.
     """
 
-    times: tuple[float, ...] = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
-    images: int = 5000
-    steps: int = 50
+    times: Times = (0.01, 0.05, 0.1, 0.2, 0.3, 0.5)
+    images: Annotated[int, Limits(f"a whole number of at least {SHEET}", lambda count: count >= SHEET)] = 5000
+    steps: Count = 50
     features: str = "winze/vgg19x0.25"
     guidance: float = 0.4
-
-    def __post_init__(self) -> None:
-        if not self.times or not all(0 <= t <= 1 for t in self.times):
-            raise ValueError(f"times lie in [0, 1], and one at least is read, not {self.times!r}")
-        if self.images < SHEET or self.steps < 1:
-            raise ValueError(f"{self.images} images in {self.steps} steps: {SHEET} images and 1 step are the least")
 
 
 def work(config: Diffusion, bench: Bench) -> None:

@@ -114,11 +114,7 @@ def after(task: int, test: str = ORIGINAL) -> RunNumber:
     return Whole(f"{test} after task {task}").named(f"{said} accuracy after task {task}")
 
 
-def fall(test: str = ORIGINAL) -> RunNumber:
-    """How much accuracy on a test set task 1 costs."""
-    return (after(0, test) - after(1, test)).named(f"fall of the {test} accuracy")
-
-
+fall = (after(0) - after(1)).named("fall of the original accuracy")
 early = (Whole("original early in task 1") - after(1)).named("fall after the first tenth of task 1")
 mean_in = {k: Whole(f"mean accuracy in task {k}").named(f"mean accuracy during task {k}") for k in (0, 1, 2)}
 COURSE: tuple[str, ...] = (CLEAN, RANDOM, CODED, "* after task *", "mean accuracy in task *", "task * begins")

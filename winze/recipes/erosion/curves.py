@@ -60,7 +60,7 @@ recipe = Recipe(
         ),
     ),
     questions=(
-        question("does the accuracy on the original test set fall by 30 points or more?", at_least(use.fall(), 0.3)),
+        question("does the accuracy on the original test set fall by 30 points or more?", at_least(use.fall, 0.3)),
         question(
             "is the fall abrupt: 10 points or less are left of it after the first tenth of task 1?",
             at_most(use.early, 0.1),
@@ -69,6 +69,6 @@ recipe = Recipe(
     figures=(
         sheets,
         use.curves(each),
-        over_setting(use.fall(), x="size", line="first", panel="network", up="fall of the original accuracy"),
+        over_setting(use.fall, x="size", line="first", panel="network", up="fall of the original accuracy"),
     ),
 )

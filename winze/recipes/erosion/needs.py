@@ -33,11 +33,9 @@ recipe = Recipe(
     questions=(
         question(
             "does erosion need it: without it the original accuracy falls by at least 10 points less?",
-            several("without", {name: lower(use.fall(), {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
+            several("without", {name: lower(use.fall, {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
         ),
-        question(
-            "is there erosion without all three (a fall of 5 points or more)?", at_least(use.fall(), 0.05, at=NONE)
-        ),
+        question("is there erosion without all three (a fall of 5 points or more)?", at_least(use.fall, 0.05, at=NONE)),
         question(
             "control: is the square learned in every case (class-coded accuracy of 99.5 % or more)?",
             several("training", {str(name): at_least(after(1, CODED), 0.995, at={"task_1": name}) for name in WITHOUT}),
@@ -45,7 +43,7 @@ recipe = Recipe(
         ),
         question(
             "does the network keep its original accuracy within 2 points without all three?",
-            at_most(use.fall(), 0.02, at=NONE),
+            at_most(use.fall, 0.02, at=NONE),
         ),
     ),
     figures=(over_setting(use.left, x="task_1", panel="network", up="accuracy"),),

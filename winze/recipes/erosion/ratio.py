@@ -16,7 +16,7 @@ from winze.recipes.erosion import _settings as use
 from winze.report.experiment import over_setting
 
 claim = partial(use.claim, source="fig. 4.3.1")
-forgetting = use.fall()
+forgetting = use.fall
 bend = Contrast(
     forgetting,
     lambda _: Region(low=0.0, open=True),

@@ -27,7 +27,7 @@ digits = {**use.digits, **use.UNREAD, "training": replace(small, checkpoint=Epoc
 digits |= {"network.name": "winze/resnet18x0.0625", "square.code": "position", "square.size": 1}
 brief = replace(small, length=Epochs(1), schedule=Milestones(per="epoch"), evaluate=Epochs(1), checkpoint=Epochs(1))
 checks = {
-    "less erosion": lower(use.fall(), than=STANDARD),
+    "less erosion": lower(use.fall, than=STANDARD),
     "less forgetting": lower(forgetting, than=STANDARD),
     "same accuracy": alike(after(0), to=STANDARD, within=0.02),
 }
@@ -76,6 +76,6 @@ recipe = Recipe(
     ),
     figures=(
         use.curves("rule"),
-        over_setting({"erosion": use.fall(), "forgetting": forgetting}, x="rule", up="accuracy lost"),
+        over_setting({"erosion": use.fall, "forgetting": forgetting}, x="rule", up="accuracy lost"),
     ),
 )

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from winze.data import Task, split_classes
 from winze.lab import Axis, Bench, Data, Network, Prepared, Scale, Study, Whole, learn, prepare
 from winze.measure import linear_cka
-from winze.measure.probes.probe import regression_accuracy as accuracy
-from winze.measure.probes.probe import softmax_regression
+from winze.measure.probes.probe import regression_accuracy, softmax_regression
 from winze.networks import NetworkError
 from winze.networks.models.autoencoder import Discriminative
 from winze.readings import Array, Readings
@@ -125,7 +124,7 @@ class Refit:
         start = self.classifiers.get(own)
         self.classifiers[own] = softmax_regression(features_of(net, images), labels, known, self.iterations, start)
         return {
-            f"accuracy of {name_of(task)}": accuracy(
+            f"accuracy of {name_of(task)}": regression_accuracy(
                 self.classifiers[name_of(task)], features_of(net, self.tests[task][0]), self.tests[task][1]
             )
             for task in range(self.task + 1)
@@ -247,7 +246,7 @@ def transfer(config: Split, bench: Bench) -> None:
     for task, ((images, labels), (tests, answers)) in enumerate(zip(refit.train, refit.tests, strict=True)):
         both = features_of(net, images), features_of(net, tests)
         weights = softmax_regression(both[0], labels, config.tasks[task], 4 * config.iterations)
-        found.append(accuracy(weights, both[1], answers))
+        found.append(regression_accuracy(weights, both[1], answers))
         bench.readings.add("two_way", found[-1], data=name_of(task), split="test", n=len(answers))
         numbers = trained.parts[task].numbers
         features.append((*both, *(labels.new_tensor(numbers)[one] for one in (labels, answers))))
@@ -256,7 +255,7 @@ def transfer(config: Split, bench: Bench) -> None:
     bench.readings.add("two_way_accuracy", np.mean(found))
     bench.readings.add("two_way_deviation", np.std(found, ddof=1))
     bench.readings.add("unseen_accuracy", np.mean(found[1:]))
-    bench.readings.add("ten_way_accuracy", accuracy(weights, test, answers), n=len(answers))
+    bench.readings.add("ten_way_accuracy", regression_accuracy(weights, test, answers), n=len(answers))
 
 
 def reconstruction(config: Split, bench: Bench) -> None:

@@ -1,7 +1,5 @@
 """What a training step costs, in time and in memory, against the plain step of the same network."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

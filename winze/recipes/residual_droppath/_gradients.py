@@ -1,7 +1,5 @@
 """How far the gradients of ResidualDroppath's stages lie from the true one, for the stem and for every branch."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ steps on as many images. If both stages instead trained on every batch, an image
 Runs differ by seed in weights, images and masks. The plain step is measured against itself as a control.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from winze.lab import Axis, Claim, Network, Question, Recipe, Scale, at_most, higher, level, several

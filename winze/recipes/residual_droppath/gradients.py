@@ -10,8 +10,6 @@ at some later steps. Averaged over all masks (a closed form), it is the bias of 
 All four readings are compared at the same weights, trained with Standard; `trained=itself` has those of each reading.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Numbers of one run that several tunnel recipes speak about."""
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from winze.data.class_names import resolve, split_name
@@ -38,11 +37,9 @@ LEARNED = accuracy_over_chance, 2.0
 
 
 @dataclass(frozen=True)
-class OverSets(RunNumber):
-    """One number out of the same number of all OOD sets that were read."""
+class LeastLost(RunNumber):
+    """The least share of its best probe that any OOD set has lost at the last hidden layer."""
 
-    make: Callable[[str], RunNumber]
-    reduce: Callable[[Sequence[float]], float]
     measure: str = "probe"
 
     def __call__(self, readings: Readings) -> float:
@@ -50,9 +47,4 @@ class OverSets(RunNumber):
         if len(names) < 2:
             hidden(self.measure, OOD)(readings)  # where there is no OOD set at all, it says why
             raise ReadingsError(f"{self.measure} was read on {len(names)} OOD set; two are the least")
-        return self.reduce([self.make(name)(readings) for name in names])
-
-
-def lost(data: str) -> RunNumber:
-    """The share of its best probe that an OOD set has lost at the last hidden layer."""
-    return drop("probe", data) / best("probe", data)
+        return min((drop(self.measure, name) / best(self.measure, name))(readings) for name in names)

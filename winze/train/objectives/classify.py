@@ -17,23 +17,19 @@ class CrossEntropy(Objective):
 
         loss = - Σ_c q_c log softmax(logits / T)_c,   q = (1 - s) onehot(y) + s / C
 
-    With `compensate` the loss is multiplied by T. `classes`: how many the labels distinguish, where that is known; a
-    network with fewer outputs is an error, which a GPU would report as a device fault. Judged by accuracy, with more
-    than five classes also top-5 accuracy, and by cross-entropy without smoothing and temperature.
+    With `compensate` the loss is multiplied by T. Fewer outputs than the labels have classes are an error, which a GPU
+    would report as a device fault. Judged by accuracy, with more than five classes also top-5 accuracy, and by
+    cross-entropy without smoothing and temperature.
     """
 
     capturable = True  # the temperature is a buffer, which `advance` fills
 
     def __init__(
-        self,
-        smoothing: float = 0.0,
-        temperature: Temperature | None = None,
-        compensate: bool = False,
-        classes: int = 0,
+        self, smoothing: float = 0.0, temperature: Temperature | None = None, compensate: bool = False
     ) -> None:
         super().__init__()
         self.smoothing, self.temperature, self.compensate = smoothing, temperature, compensate
-        self.classes = classes
+        self.classes = 0  # how many the labels distinguish, as far as they were seen
 
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
         logits = _logits(net, x)

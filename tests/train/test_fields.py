@@ -1,14 +1,26 @@
 """Annotations that values must fit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Optional
 
 import pytest
-from small_recipe import Inner, Settings
 
-from winze.lab.config import replaced
 from winze.train import Epochs, Training
-from winze.train.fields import FieldError, check_types, fits
+from winze.train.fields import FieldError, Positive, check_types, fits, replaced
+
+
+@dataclass(frozen=True)
+class Inner:
+    rate: float = 0.1
+    steps: int = 10
+
+
+@dataclass(frozen=True)
+class Settings:
+    name: str = "plain"
+    size: int = 3
+    inner: Inner = field(default_factory=Inner)
 
 
 @pytest.mark.parametrize(
@@ -48,6 +60,10 @@ from winze.train.fields import FieldError, check_types, fits
         (object(), Any, True),
         (0.5, float | Literal["norm"], True),
         ("nrom", float | Literal["norm"], False),
+        (0, Positive, False),
+        (float("inf"), Positive, False),
+        (True, Positive, False),
+        (None, Positive | None, True),
     ],
 )
 def test_a_value_fits_its_annotation_or_does_not(value, hint, answer):
