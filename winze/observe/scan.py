@@ -28,7 +28,7 @@ from winze.observe.passes.probes import class_centres, fitted, ridge_moments, tr
 from winze.observe.passes.reader import Reader
 from winze.observe.passes.shards import Crew, in_shards
 from winze.observe.passes.test_pass import read_test
-from winze.observe.places.find_places import PlaceNames, Spots, find_spots
+from winze.observe.places.find_places import TIME_FIRST, PlaceNames, Spots, find_spots
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan
@@ -301,11 +301,13 @@ def _only_pairs(wanted: set[str]) -> bool:
 def _unread(spots: Spots) -> list[str]:
     """Warn of modules that may hold further places, except those inside of places."""
     read = tuple(f"{spot.place.name}." for spot in spots)
-    names = [name or "the network's own forward" for name in spots.unread if not name.startswith(read)]
-    if not names:
+    why = {name: reason for name, reason in spots.unread.items() if not name.startswith(read)}
+    if not why:
         return []
+    names = [name or "the network's own forward" for name in why]
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    return [f"could not be read, so blocks inside are not places: {shown} (name modules with places= to read them)"]
+    how = TIME_FIRST if set(why.values()) == {TIME_FIRST} else "name modules with places= to read them"
+    return [f"could not be read, so blocks inside are not places: {shown} ({how})"]
 
 
 def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyData, AnyData]:

@@ -158,6 +158,13 @@ def test_a_run_whose_files_were_changed_is_not_kept(recipe, folders, tmp_path, n
         add(folders[0], recipe, tmp_path)
 
 
+def test_a_file_that_no_run_can_hold_is_not_read(recipe, folders, tmp_path):
+    with (folders[0] / "readings.csv").open("r+b") as file:
+        file.truncate(1 << 40)  # of which the disk holds next to nothing
+    with pytest.raises(StoreError, match=r"readings\.csv has 1.1e\+03 GB, more than a run's files hold"):
+        add(folders[0], recipe, tmp_path)
+
+
 def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weights_is_not(recipe, folders, tmp_path):
     weights = folders[0] / "net.safetensors"
     weights.write_bytes(b"weights")

@@ -49,6 +49,29 @@ def test_a_network_without_junctions_falls_back_to_layers():
     assert names(find_spots(net, x)) == names(find_spots(net, x, "layers")) == ["1", "3", "4"]
 
 
+class Recurrent(nn.Module):
+    """A recurrent layer over six steps of two features, and a linear one on its last step."""
+
+    def __init__(self, kind: type[nn.RNNBase], batch_first: bool) -> None:
+        super().__init__()
+        self.stream, self.head = kind(2, 5, batch_first=batch_first), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.view(-1, 6, 2)
+        out, _ = self.stream(x if self.stream.batch_first else x.transpose(0, 1))
+        return self.head(out[:, -1] if self.stream.batch_first else out[-1])
+
+
+@pytest.mark.parametrize("kind", [nn.LSTM, nn.GRU, nn.RNN])
+def test_recurrent_layers_are_layers_and_those_that_begin_with_time_are_named(kind):
+    first, last = (winze.scan(Recurrent(kind, first), rows(40), rows(40), measures="rank") for first in (True, False))
+    assert [place.name for place in first.places] == ["stream", "head"]
+    assert first.curve("features").tolist() == [5, 3]
+    assert first.readings.conventions["notes"] == []
+    assert [place.name for place in last.places] == ["head"]
+    assert "stream (the first axis is time, not samples: make it" in last.readings.conventions["notes"][0]
+
+
 def test_layers_of_a_vgg_end_after_their_activation_and_the_logits_come_last():
     assert names(find_spots(vgg(), images(2)[0], "layers")) == ["2", "6", "10", "12"]
 

@@ -28,7 +28,7 @@ RUN, METRICS, LOCKS, WEIGHTS = "run.json", "metrics.jsonl", ".locks", ".safetens
 KEY = re.compile(r"[0-9a-f]{16}")
 ASIDE, MEMBER = ".aside", "seed-"
 FILE = re.compile(rf"({MEMBER}\d+/)?[^/\\]+")  # of a run, in its own folder or in that of a seed of its ensemble
-MOST = 1 << 26  # bytes of a `run.json`
+MOST, LARGEST = 1 << 26, 1 << 35  # bytes of a `run.json`, and of the largest file of a run
 PATIENCE = 0.5  # seconds; a process that only checks a lock holds it for a moment
 FIELDS: dict[Any, str] = {
     str: "recipe scale key status started device source launch",
@@ -281,6 +281,10 @@ def check(folder: Path) -> dict[str, Any]:
             if path.suffix == WEIGHTS:
                 continue
             raise StoreError(f"{path} is missing: remove {folder} and run it again")
+        if path.stat().st_size > LARGEST:
+            raise StoreError(
+                f"{path} has {path.stat().st_size / 1e9:.3g} GB, more than a run's files hold; remove {folder}"
+            )
         if sha256(path) != digest:
             raise StoreError(f"{path} was changed after the run, its SHA-256 differs: remove {folder} and run it again")
     return told

@@ -24,6 +24,7 @@ from winze.shape.sums.sum_search import Found
 CONTAINERS = (nn.Sequential, nn.ModuleList, nn.ModuleDict)
 BEFORE = "before "
 """The prefix of the name of a place that is the input of a module."""
+TIME_FIRST = "the first axis is time, not samples: make it with batch_first=True"
 PlaceNames = str | Sequence[str] | None
 
 
@@ -125,7 +126,7 @@ def find_spots(net: nn.Module, example: Any = None, where: PlaceNames = None, la
         raise ValueError(
             f"layout must be one of {', '.join(LAYOUTS)} and fit {shape} at {chosen[0].name!r}, got {layout!r}"
         )
-    return Spots(spots, {} if asked or found is None else dict(found.junctions.unread))
+    return Spots(spots, {} if asked or found is None else dict(found.junctions.unread) | _time_first(events))
 
 
 def _chosen(net: nn.Module, where: PlaceNames, found: Discovery | None, events: list[Event]) -> list[Chosen]:
@@ -226,6 +227,14 @@ def _layers(net: nn.Module, found: Discovery, events: list[Event]) -> list[Chose
     return [chosen[number] for number in sorted(chosen)]
 
 
+def _time_first(events: list[Event]) -> dict[str, str]:
+    """Recurrent layers whose output begins with time instead of samples."""
+    recurrent = [
+        event.name for event in events if isinstance(event.module, nn.RNNBase) and not event.module.batch_first
+    ]
+    return dict.fromkeys(recurrent, TIME_FIRST)
+
+
 def _move_to_stream(site: Found, net: nn.Module, events: list[Event], chosen: dict[float, Chosen]) -> None:
     """Read the stream after a sum of the network's own forward instead of the last layer of its branch."""
     reader = _reader_of(site, events) if site.holder is net else None
@@ -303,6 +312,8 @@ def _is_inside(name: str, others: set[str]) -> bool:
 
 
 def _is_weight_layer(module: nn.Module) -> bool:
+    if isinstance(module, nn.RNNBase):
+        return module.batch_first
     return isinstance(module, _ConvNd | nn.Linear) or type(module).__name__ == "Conv1D"
 
 
