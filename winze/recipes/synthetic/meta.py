@@ -44,6 +44,12 @@ recipe = Recipe(
             each="source",
         ),
         claim(
+            "synthetic data lose less accuracy to longer training per task than real data",
+            source="fig. 2.4.3, the curve falls more slowly",
+            check=lower("lost_by_steps", SYNTHETIC, than=REAL),
+            post_hoc="a question of ours until readings on digits were seen, though the figure shows it",
+        ),
+        claim(
             "with the longest training per task synthetic data still end above real data",
             source="fig. 2.4.3",
             check=higher("longest_accuracy", SYNTHETIC, than=REAL),
@@ -58,10 +64,6 @@ recipe = Recipe(
         Question(
             "are synthetic data better than real data by 15 points or more?",
             higher("final_accuracy", SYNTHETIC, than=REAL, by=0.15),
-        ),
-        Question(
-            "does synthetic data lose less accuracy to longer training than real data?",
-            lower("lost_by_steps", SYNTHETIC, than=REAL),
         ),
     ),
     figures=(
