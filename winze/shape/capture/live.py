@@ -351,7 +351,7 @@ def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwar
     if name.startswith("addcmul"):
         factors, factor = given[1:], kwargs.get("value", 1)
         given = [given[0], factors[0] * factors[1]]
-        fused = partial(_addcmul, *factors, factor)
+        fused = partial(_addcmul, factors[0], factors[1], factor)
     else:
         factor = kwargs.get("alpha", 1) * (-1 if name.startswith("sub") else 1)
         fused = partial(torch.add, other=given[1], alpha=factor)

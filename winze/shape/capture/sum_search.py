@@ -390,10 +390,10 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> list[Found]:
         anchored = group[0].anchored
         assert anchored is not None
         around = {
-            operation: names
+            operation: meant
             for operation in operations
             if operation.site is not None and operation.site.position == group[0].position
-            if (names := _names_around(operation.site, group[0])) and names.get((0, anchored.me)) is owner
+            if (meant := _names_around(operation.site, group[0])) and meant.get((0, anchored.me)) is owner
         }
         runs = list(around)
         if len(runs) == 1:
