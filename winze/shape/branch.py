@@ -238,12 +238,13 @@ class Computed(Branch):
         first: bool,
         axis: int = 0,
         scale: int = 1,
+        fused: Callable[[Tensor], Tensor] | None = None,
     ) -> None:
         nothing: tuple[Sequence[nn.Module], Sequence[tuple[nn.Module, str]]] = ((), slots)
         super().__init__(
             lambda: value, (value,), (scale,), lambda: nothing, moment, training=training, gate=gate, first=first
         )
-        self.value, self.axis = value, axis
+        self.value, self.axis, self._fused = value, axis, fused
 
     def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         if rows is not None or frozen is not False:
@@ -251,11 +252,13 @@ class Computed(Branch):
                 "a rule that runs its branch on some rows or with frozen weights must declare it: "
                 'write needs = "program" in its class'
             )
-        return self.value if torch.is_grad_enabled() else self.value.detach()
+        return self.value.detach() if self.value.requires_grad and not torch.is_grad_enabled() else self.value
 
     def onto(self, shortcut: Tensor, value: Tensor, factor: Tensor | None = None) -> Tensor:
         if factor is not None:
             value = value * factor
+        if value is self.value and self._fused is not None:
+            return self._fused(shortcut)
         return value + shortcut if self._first else shortcut + value
 
     @property

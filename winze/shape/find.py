@@ -90,6 +90,8 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
         evaluating = search(net, example, False, apart)
         training = search(net, larger, True, apart) if training else None
     agree(evaluating, *([training] if training else []))
+    for found in (evaluating, *([training] if training else [])):
+        _check_shared([one for one in found.sums if not one.reason])
     names = {module: name for name, module in net.named_modules()}
     wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
     entries: list[tuple[float, Junction, str]] = []
@@ -203,6 +205,18 @@ def _twins(evaluating: Search, training: Search | None) -> dict[Found, Found]:
         ):
             pairs.update(zip(here, there, strict=True))
     return pairs
+
+
+def _check_shared(sums: list[Found]) -> None:
+    """Mark the sums that modules with branches of their own make at one place, where one rule would stand for all."""
+    first: dict[Identity, Found] = {}
+    shared = set()
+    for one in sums:
+        other = first.setdefault(one.identity, one)
+        if other.holder is not one.holder and not set(branch_modules(one)) & set(branch_modules(other)):
+            shared.add(one.identity)
+    for one in [one for one in sums if one.identity in shared]:
+        one.reason = "several modules make their sums there, which nothing around it tells apart"
 
 
 def _where(one: Found) -> str:

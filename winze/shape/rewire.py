@@ -52,6 +52,7 @@ def rewire(
         raise TypeError(f"rewire takes a rule such as Scaled(0.5), or a callable Place -> rule, got {rule!r}")
     if not (where is None or isinstance(where, str) or callable(where)):
         raise TypeError(f"where takes a glob on names or a predicate on places, got {where!r}")
+    _check_uncovered(net)
     found = discover(net, example)
     _check_read(net, found, where)
     picked = _pick(found, where)
@@ -88,7 +89,9 @@ def _install(found: Discovery, chosen: Assigned) -> None:
     _check_reached(found, chosen, find_samples(found.net, found.example, masked) if masked else set())
     programs = _programs(found, chosen)
     for program in programs:
-        vars(program.holder)["forward"] = program.forward
+        live = live_of(program.holder)
+        assert live is not None
+        live.hang("forward", program.forward)
     parted = [j for p in programs for j in p.junctions if j in chosen and _masks_samples(j.rule)]
     if parted:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
@@ -110,6 +113,18 @@ def _check_reached(found: Discovery, chosen: Assigned, reached: set[str]) -> Non
             f"on its {type(_owner(site)).__name__}, so no rule can stand there. Make the sum in forward or in a plain "
             "method, or leave the junction out with where="
         )
+
+
+def _check_uncovered(net: nn.Module) -> None:
+    """Raise where a rewired function has been wrapped or replaced since: to rewire would take that away."""
+    for path, module in net.named_modules():
+        live = live_of(module)
+        name = live.covered if live is not None else None
+        if name is not None:
+            raise CaptureError(
+                f"{name} of {path or 'the network itself'} ({type(module).__name__}) has been wrapped or replaced "
+                "since the network was rewired (by accelerate, say): take that off, rewire, and put it on again"
+            )
 
 
 def _masks_samples(rule: Rule) -> bool:
@@ -309,10 +324,9 @@ def _gate(found: Discovery, junction: Junction, rule: Rule) -> nn.Module | None:
         return None
     branch = _branch_of(found, junction)
     shape = found.shapes[junction]
-    axis = _channel_axis(branch, shape)
+    axis = _channel_axis(found, junction)
     if axis is None:  # a branch without layers, such as a pool: use the axis of the junctions around it
-        alike = [j for j in found.junctions if len(found.shapes[j]) == len(shape)]
-        axes = [_channel_axis(_branch_of(found, j), found.shapes[j]) for j in alike]
+        axes = (_channel_axis(found, j) for j in found.junctions if len(found.shapes[j]) == len(shape))
         axis = next((a for a in axes if a is not None), None)
     if axis is None:
         raise ValueError(f"junction {junction.place.name!r}: no layer tells which axis of {shape} holds channels")
@@ -323,9 +337,17 @@ def _gate(found: Discovery, junction: Junction, rule: Rule) -> nn.Module | None:
     return gate.to(like.device, like.dtype) if gate is not None and like is not None else gate
 
 
-def _channel_axis(branch: list[nn.Module], shape: tuple[int, ...]) -> int | None:
-    """From the first layer of the branch whose width fits: convolutions and their norms lie channels first."""
-    for layer in (m for module in branch for m in module.modules()):
+def _channel_axis(found: Discovery, junction: Junction) -> int | None:
+    """From the first layer of the branch whose width fits: convolutions and their norms lie channels first.
+
+    A layer that gives another number of axes (a linear layer behind a pool) tells nothing about the stream's.
+    """
+    shape = found.shapes[junction]
+    calls = found.sites[junction].call.calls() if junction in found.sites else ()
+    axes = {call.module: len(call.outputs[0].shape) for call in calls if call.outputs}
+    for layer in (m for module in _branch_of(found, junction) for m in module.modules()):
+        if axes.get(layer, len(shape)) != len(shape):
+            continue
         first = isinstance(layer, _ConvNd | _NormBase | nn.GroupNorm) or type(layer).__name__.endswith(("2d", "3d"))
         last = isinstance(layer, nn.Linear | nn.LayerNorm | nn.RMSNorm | nn.MultiheadAttention)
         if not (first or last):

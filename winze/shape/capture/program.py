@@ -43,6 +43,8 @@ class Program:
     can do without.
     """
 
+    stands_in = True
+
     def __init__(
         self,
         holder: nn.Module,

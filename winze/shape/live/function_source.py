@@ -10,7 +10,8 @@ from __future__ import annotations
 import ast
 import copy
 import functools
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -66,12 +67,12 @@ class SumSpot:
     """One sum in a function: its position, its number among the module's sums, and the names that tell its runs apart.
 
     `inner` are the positions of sums whose operands are terms of this one. `hops`: the calls through which the module's
-    own function reaches it.
+    own function reaches it. Each name comes with the number of hops to the function that has it.
     """
 
     position: Position
     number: int
-    names: tuple[str, ...] = ()
+    names: tuple[tuple[int, str], ...] = ()
     inner: tuple[Position, ...] = ()
     hops: tuple[Hop, ...] = ()
 
@@ -80,12 +81,28 @@ class SumSpot:
         """Where it stands, seen from the module: one function may be called at several places."""
         return (*(hop.position for hop in self.hops), self.position)
 
+    @property
+    def nearer(self) -> SumSpot:
+        """The same sum, seen from the function behind the first hop."""
+        names = tuple((hops - 1, name) for hops, name in self.names if hops)
+        return replace(self, hops=self.hops[1:], names=names)
 
-def anchor(site: Site, members: set[nn.Module]) -> Anchor:
-    """The function through which a module of the network reaches a sum."""
+
+def anchors(site: Site, members: set[nn.Module], holder: nn.Module) -> Iterator[Anchor]:
+    """The functions through which a module of the network reaches a sum: those inside its holder first."""
     if None in site.position:
         raise SourceError("its instructions have no positions in a source")
+    inside = set(holder.modules())
     reason = f"the sum is made in {site.code.co_name}, which is no method of a module"
+    for owners in (members & inside, members - inside):
+        try:
+            yield from _anchors(site, owners)
+        except SourceError as error:
+            reason = str(error)
+    raise SourceError(reason)
+
+
+def _anchors(site: Site, members: set[nn.Module]) -> Iterator[Anchor]:
     for depth, frame in enumerate(site.frames):
         for me in frame.code.co_varnames[: frame.code.co_argcount + frame.code.co_kwonlyargcount]:
             owner = frame.names.get(me)
@@ -99,18 +116,17 @@ def anchor(site: Site, members: set[nn.Module]) -> Anchor:
                     f"the sum is made in {names[0]}, which Python looks up on the class: make it in forward"
                 )
             hops, codes = hops_to(site, depth)
-            return Anchor(owner, names, me, frame.code, hops, codes)
-    raise SourceError(reason)
+            yield Anchor(owner, names, me, frame.code, hops, codes)
 
 
 def hops_to(site: Site, depth: int) -> tuple[tuple[Hop, ...], tuple[CodeType, ...]]:
     """The calls that lead from one of the frames around a sum to the function that holds it."""
-    if _holds(site.frames[depth].code, site.code):
+    if holds(site.frames[depth].code, site.code):
         return (), (site.frames[depth].code,)
     hops: list[Hop] = []
     codes = [site.code]
     for frame in site.frames[1 : depth + 1]:
-        if _holds(frame.code, codes[0]):
+        if holds(frame.code, codes[0]):
             codes[0] = frame.code
         elif frame.called is not None and frame.called.__code__ is codes[0]:
             hops.insert(0, Hop(frame.position, codes[0].co_name, fingerprint(codes[0])))
@@ -158,7 +174,7 @@ def relay(spots: list[SumSpot], names: dict[str, Any]) -> Callable[..., Any]:
     Each place that calls a function has a relay, and thereby a version of the function, of its own.
     """
     hop = spots[0].hops[0]
-    inside = [replace(spot, hops=spot.hops[1:]) for spot in spots]
+    inside = [spot.nearer for spot in spots]
     ready: dict[Any, FunctionType] = {}
 
     @_disable_dynamo
@@ -208,10 +224,11 @@ def _compile(function: FunctionType, edits: _Joins, names: dict[str, Any], argum
 
 def check(anchored: Anchor, spot: SumSpot) -> None:
     """Raise where a sum is written in a way that cannot be handed to a rule."""
-    for depth, code in enumerate(anchored.codes):
-        reason = _refusal(code, replace(spot, hops=spot.hops[depth:]))
+    for code in anchored.codes:
+        reason = _refusal(code, spot)
         if reason is not None:
             raise SourceError(reason)
+        spot = spot.nearer
 
 
 @functools.lru_cache(maxsize=512)
@@ -278,10 +295,10 @@ class _Joins(ast.NodeTransformer):
             made = self._unless_seen(node, kind, terms, in_place=True)
             return node if made is node else ast.copy_location(ast.Assign([node.target], made), node)
         self.done.add(at)
-        target = copy.deepcopy(node.target)
+        target = _CallsOnce(reads=True).visit(copy.deepcopy(node.target))
         target.ctx = ast.Load()
         value = self._join(node, kind, [target, self.visit(node.value)], True)
-        return ast.copy_location(ast.Assign([node.target], value), node)
+        return ast.copy_location(ast.Assign([_CallsOnce(reads=False).visit(node.target)], value), node)
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         at = position_of(node)
@@ -329,17 +346,28 @@ class _Joins(ast.NodeTransformer):
         return ast.copy_location(made, node)
 
     def _key(self, spot: SumSpot) -> ast.expr:
-        if self.keys is not None:
-            return ast.Subscript(ast.Name(self.keys, ast.Load()), ast.Constant(self.indices[spot]), ast.Load())
-        if not spot.names:
-            return ast.Constant(None)
-        return ast.Tuple([ast.Name(name, ast.Load()) for name in spot.names], ast.Load())
+        own: list[ast.expr] = [ast.Name(name, ast.Load()) for hops, name in spot.names if not hops]
+        if self.keys is None:
+            return ast.Tuple(own, ast.Load()) if spot.names else ast.Constant(None)
+        given = ast.Subscript(ast.Name(self.keys, ast.Load()), ast.Constant(self.indices[spot]), ast.Load())
+        return ast.Tuple([ast.Starred(given, ast.Load()), *own], ast.Load()) if own else given
 
     def _name(self, position: Position, operand: int) -> str:
         return f"__winze_{self.inner[position]}_{operand}__"
 
     def _named(self, position: Position, operand: int, value: ast.expr) -> ast.expr:
         return ast.copy_location(ast.NamedExpr(ast.Name(self._name(position, operand), ast.Store()), value), value)
+
+
+class _CallsOnce(ast.NodeTransformer):
+    """The target of `+=` is read and then written, but what it calls is called once: the reading keeps the results."""
+
+    def __init__(self, reads: bool) -> None:
+        self.reads, self.numbers = reads, itertools.count()
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        name = f"__winze_target_{next(self.numbers)}__"
+        return ast.NamedExpr(ast.Name(name, ast.Store()), node) if self.reads else ast.Name(name, ast.Load())
 
 
 def _compiled(definition: ast.FunctionDef | ast.Lambda, function: FunctionType, free: tuple[str, ...]) -> CodeType:
@@ -367,7 +395,8 @@ def _compiled(definition: ast.FunctionDef | ast.Lambda, function: FunctionType, 
 _FUTURE = 0x1000000  # from __future__ import annotations
 
 
-def _holds(code: CodeType, inner: CodeType) -> bool:
+def holds(code: CodeType, inner: CodeType) -> bool:
+    """Whether a function is another one, or has it inside."""
     return any(c is inner for c in codes_in(code))
 
 

@@ -7,9 +7,11 @@ import operator
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from types import CodeType, FunctionType, MethodType
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
@@ -75,9 +77,17 @@ class ForeignJunction(Junction):
         raise RuntimeError(f"junction {self.place.name!r} is part of its network's forward and is not called itself")
 
     def add_up(
-        self, form: Form, terms: tuple[Tensor, ...], signs: tuple[float, ...], target: Tensor | None = None
+        self,
+        form: Form,
+        terms: tuple[Tensor, ...],
+        signs: tuple[float, ...],
+        target: Tensor | None = None,
+        fused: Callable[[Tensor], Tensor] | None = None,
     ) -> Tensor:
-        """The sum of the terms by this junction's rule, written into `target`, one of the terms, where there is one."""
+        """The sum of the terms by this junction's rule, written into `target`, one of the terms, where there is one.
+
+        `fused` adds the branch to a shortcut in one operation, which rounds otherwise than a product and a sum.
+        """
         if target is not None:
             terms = tuple(term.clone() if term is target else term for term in terms)
         shortcut = _signed(terms[form.shortcut], signs[form.shortcut])
@@ -94,6 +104,7 @@ class ForeignJunction(Junction):
             first=form.shortcut > 0,
             axis=self.axis,
             scale=self.scale,
+            fused=fused,
         )
         result = self.join(lambda: shortcut, branch)
         if target is not None:
@@ -119,6 +130,7 @@ class Live:
         self.seen: dict[str, Positions] = {}
         self.junctions: list[SumRuns] = []
         self.originals: dict[str, Any] = {}
+        self.hung: set[str] = set()
         self._forward: Any = None
 
     def add(self, anchored: Anchor, spot: SumSpot, junctions: SumRuns, seen: Positions) -> None:
@@ -163,7 +175,18 @@ class Live:
         for name in self.methods:
             method = Method(self, name)
             method.compile()
-            own[name] = method.forward
+            self.hang(name, method.forward)
+
+    def hang(self, name: str, stand_in: Any) -> None:
+        """Put one function in the place of the module's own."""
+        vars(self.owner)[name] = stand_in
+        self.hung.add(name)
+
+    @property
+    def covered(self) -> str | None:
+        """A function of ours that somebody has put another one in the place of."""
+        hanging = ((name, getattr(vars(self.owner).get(name), "__self__", None)) for name in sorted(self.hung))
+        return next((name for name, stand_in in hanging if not getattr(stand_in, "stands_in", False)), None)
 
     def restore(self) -> None:
         """Give the module its own functions back."""
@@ -219,7 +242,7 @@ class Live:
     def __deepcopy__(self, memo: dict[int, Any]) -> Live:
         made = Live.__new__(Live)
         memo[id(self)] = made
-        made.methods, made.seen = dict(self.methods), dict(self.seen)
+        made.methods, made.seen, made.hung = dict(self.methods), dict(self.seen), set(self.hung)
         made.owner, made.spots, made.junctions, made.originals = copy.deepcopy(
             (self.owner, self.spots, self.junctions, self.originals), memo
         )
@@ -251,6 +274,8 @@ class Method:
     `forward` is what hangs on the module: a bound method with the signature of the original. A pickled bound method is
     looked up by that name.
     """
+
+    stands_in = True
 
     def __init__(self, live: Live, name: str, function: Any = None) -> None:
         self.live, self.name, self.function = live, name, function
@@ -324,14 +349,16 @@ def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwar
     given = [bound, *args] if isinstance(bound, Tensor) else list(args)
     given.extend(kwargs[n] for n in ("input", "other", "tensor1", "tensor2") if n in kwargs)
     if name.startswith("addcmul"):
-        product = given[1] * given[2]
-        given, factor = [given[0], product], kwargs.get("value", 1)
+        factors, factor = given[1:], kwargs.get("value", 1)
+        given = [given[0], factors[0] * factors[1]]
+        fused = partial(_addcmul, factors[0], factors[1], factor)
     else:
         factor = kwargs.get("alpha", 1) * (-1 if name.startswith("sub") else 1)
+        fused = partial(torch.add, other=given[1], alpha=factor)
     target = given[0] if name.endswith("_") else None
     picked = tuple(given[i] for _, i in form.order)
     signs = tuple(1.0 if i == 0 else factor for _, i in form.order)
-    return junction.add_up(form, picked, signs, target)
+    return junction.add_up(form, picked, signs, target, None if form.shortcut else fused)
 
 
 def unseen(me: nn.Module, kind: str, terms: tuple[Any, Any], in_place: bool, line: int) -> Any:
@@ -362,6 +389,10 @@ def live_of(module: nn.Module) -> Live | None:
     """What hands a module's sums to junctions, if something does."""
     found = vars(module).get(LIVE)
     return found if isinstance(found, Live) else None
+
+
+def _addcmul(one: Tensor, other: Tensor, factor: float, shortcut: Tensor) -> Tensor:
+    return torch.addcmul(shortcut, one, other, value=factor)
 
 
 def _signed(term: Tensor, sign: Any) -> Tensor:

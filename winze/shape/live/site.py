@@ -112,6 +112,7 @@ def _value(node: ast.expr, frame: FrameType) -> Any:
         return _value(node.value, frame)[_value(node.slice, frame)]
     if isinstance(node, ast.Constant):
         return node.value
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args:
-        return super(frame.f_locals["__class__"], frame.f_locals[frame.f_code.co_varnames[0]])
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super":
+        named = [_value(argument, frame) for argument in node.args]
+        return super(*named or (frame.f_locals["__class__"], frame.f_locals[frame.f_code.co_varnames[0]]))
     raise LookupError

@@ -18,6 +18,7 @@ PRODUCTS = {"addmm", "addmm_", "addbmm", "addbmm_", "baddbmm", "baddbmm_", "addm
 JOINTS = {"stack", "cat", "concat", "concatenate", "vstack", "row_stack", "hstack", "dstack", "column_stack"}
 REDUCING = {
     *("sum", "mean", "nansum", "nanmean", "einsum", "matmul", "mm", "bmm", "mv", "tensordot", "cumsum"),
+    *("vecdot", "linalg_vecdot", "inner", "trapezoid", "trapz"),
     *("avg_pool1d", "avg_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d", "conv1d", "conv2d", "linear"),
 }
 BLENDS = MIXES | PRODUCTS | JOINTS

@@ -423,7 +423,7 @@ def _tensors(net: nn.Module) -> Iterator[tuple[int, str]]:
 
 
 def _name(func: Any) -> str:
-    name = str(getattr(func, "__name__", func))
+    name = str(getattr(func, "__name__", func)).partition(".")[0]  # `add` of `aten.add.Tensor`
     if name == "__get__":
         return "getattr"
     return name.removeprefix("__").removesuffix("__")

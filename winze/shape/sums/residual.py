@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -72,10 +72,15 @@ class Sum:
 
 
 class ForwardGraph:
-    """One forward's graph, with what the search for sums asks about its nodes."""
+    """One forward's graph, with what the search for sums asks about its nodes.
 
-    def __init__(self, graph: fx.Graph, root: nn.Module, apart: frozenset[Any] = frozenset()) -> None:
-        self.root, self.apart = root, apart
+    Sums at the places `apart` are not taken as part of a larger one; in the calls `joining`, residual sums are known.
+    """
+
+    def __init__(
+        self, graph: fx.Graph, root: nn.Module, apart: frozenset[Any] = frozenset(), joining: Collection[Any] = ()
+    ) -> None:
+        self.root, self.apart, self.joining = root, apart, joining
         self.nodes = list(graph.nodes)
         self.ancestors: dict[fx.Node, set[fx.Node]] = {}
         for node in self.nodes:
@@ -98,6 +103,7 @@ class ForwardGraph:
                 residual = self._residual(node, tuple(operands(node)))
             if residual is not None and not self._adds_to_a_junction(residual):
                 found.append(residual)
+        found = [one for one in found if not any(self._leaves(one, other) for other in found)]
         return sorted([*found, *self._crossed(found, inner)], key=lambda one: self.nodes.index(one.node))
 
     def _crossed(self, found: list[Sum], inner: set[fx.Node]) -> list[Sum]:
@@ -133,6 +139,12 @@ class ForwardGraph:
         apart = [term for term in residual.terms if is_sum(term) and self._stands_apart(term)]
         own = [self._residual(term, tuple(operands(term))) for term in apart]
         return any(one is not None and one.stream is residual.stream for one in own)
+
+    def _leaves(self, one: Sum, other: Sum) -> bool:
+        """Whether a projection starts inside the branch of another sum and ends behind that: a second way out of it."""
+        inside = one.stream is not other.stream and other.stream in self.ancestors[one.stream]
+        inside = inside and any(one.stream in self.ancestors[term] for term in other.branch)
+        return inside and one.kind != _KINDS[True] and other.node in self.ancestors[one.node]
 
     def of_two_terms(self, residual: Sum) -> Sum | None:
         """The same sum with its operands as they are, where that is residual too."""
@@ -233,28 +245,31 @@ class ForwardGraph:
         kept = {"rsub": terms[1:]}.get(_name(node), terms[:1])  # of x - f(x), only x can be the shortcut
         for shortcut in kept if _name(node) in SIGNED else terms:
             others = [term for term in terms if term is not shortcut]
-            stream = self._stream(shortcut, others)
+            stream, weight = self._stream(shortcut, others)
             if stream is not None:
-                weight = self._length(shortcut, stream)
                 identity = not self._changes(shortcut, stream)
-                candidates.append((weight, not identity, Sum(node, terms, shortcut, stream, _KINDS[identity])))
+                sampled = not identity and any(map(self._is_noise, others))  # a mean and a deviation
+                if not (sampled or any(_is_replacement(other, shortcut) for other in others)):
+                    candidates.append((weight, not identity, Sum(node, terms, shortcut, stream, _KINDS[identity])))
         return min(candidates, key=lambda c: c[:2])[2] if candidates else None
 
-    def _stream(self, shortcut: fx.Node, others: list[fx.Node]) -> fx.Node | None:
-        """Walk up from the shortcut by short steps to the node from which the branch grows."""
+    def _stream(self, shortcut: fx.Node, others: list[fx.Node]) -> tuple[fx.Node | None, int]:
+        """Walk up from the shortcut to the node from which the branch grows; that node, and the layers on the way."""
         node: fx.Node | None = shortcut
+        length = 0
         while node is not None:
             reached = [other for other in others if node in self.ancestors[other]]
             if reached:
-                if not any(self._learned_between(node, other) for other in reached):
-                    return None
-                length = self._length(shortcut, node)
+                learned = any(self._learned_between(node, other) for other in reached)
                 deep = max(self._length(other, node) for other in reached) >= 2 * length
                 direct = any(self._reaches_at_its_size(node, other) for other in reached)
                 bent = not length or any(self._bends(node, other) for other in reached)
-                return node if length <= 2 and deep and direct and bent and _carries_data(node) else None
+                fits = learned and length <= 2 and deep and direct and bent and _carries_data(node)
+                fits = fits and not any(self._is_offset(node, other) for other in reached)
+                return node if fits else None, length
+            length += self._weight_layers(node)
             node = self._step_up(node) or self._whole(node, others)
-        return None
+        return None, length
 
     def _whole(self, node: fx.Node, others: list[fx.Node]) -> fx.Node | None:
         """What a node is one of several pieces of, where the branch grows from the whole and not from its siblings."""
@@ -278,7 +293,7 @@ class ForwardGraph:
             inputs = [i for i in inputs if all(i is o or self._is_made_from(i, o) for o in inputs)] or inputs
         if len(inputs) != 1:
             return None
-        if _name(inputs[0]) in PIECES:
+        if _name(inputs[0]) in PIECES or (inputs[0].meta["holds_tensors"] and self._joins(inputs[0])):
             return None  # one of several pieces: its siblings are other streams
         if node.op == "call_module":
             return inputs[0] if self._is_short(self.module(node)) or self._fits(node, inputs[0]) else None
@@ -286,6 +301,28 @@ class ForwardGraph:
             self._is_weight(i) for i in data_inputs(node) if i not in inputs
         )
         return inputs[0] if offset or _name(node) in CHEAP or self._is_pointwise(node) else None
+
+    def _is_noise(self, node: fx.Node) -> bool:
+        """Whether a node is a multiple of noise of its own size."""
+        factors = data_inputs(node) if _name(node) in SCALINGS else []
+        return any(f.meta["shape"] == node.meta["shape"] and "randn" in _name(f) for f in factors)
+
+    def _joins(self, node: fx.Node) -> bool:
+        return node.meta.get("call") in self.joining
+
+    def _is_offset(self, stream: fx.Node, end: fx.Node) -> bool:
+        """Whether `end` holds the stream as something added to another one, as positions that every layer is handed."""
+        seen, waiting = {end}, [end]
+        while waiting:
+            node = waiting.pop()
+            terms = operands(node) if is_sum(node) else []
+            others = [o for o in terms if o is not stream and stream not in self.ancestors[o]]
+            if stream in terms and any(self._comes_from_input(o) and _is_alike(o, stream) for o in others):
+                return True
+            if not self._weight_layers(node) or self._joins(node):
+                waiting += [i for i in data_inputs(node) if i not in seen and stream in self.ancestors[i]]
+                seen.update(data_inputs(node))
+        return False
 
     def _is_made_from(self, node: fx.Node, end: fx.Node) -> bool:
         return node in self.ancestors[end] and not self._learned_between(node, end)
@@ -356,10 +393,11 @@ class ForwardGraph:
         return any(self._is_weight(i) or self._is_one_of_a_stack(i) for i in given)
 
     def _is_one_of_a_stack(self, node: fx.Node) -> bool:
-        """One layer's matrix, picked by a number from a parameter that holds those of all layers."""
-        whole = node.all_input_nodes[0] if _name(node) == "getitem" and len(node.all_input_nodes) == 1 else None
-        stacked = whole is not None and bool(whole.meta.get("parameter"))
-        return stacked and whole is not None and 1 < len(node.meta["shape"]) < len(whole.meta["shape"])
+        """One layer's matrix, cut from a parameter that holds those of several layers."""
+        whole = node
+        while _name(whole) in PIECES | {"getitem"} and len(whole.all_input_nodes) == 1:
+            whole = whole.all_input_nodes[0]
+        return self._is_weight(whole) and _is_wide(node.meta["shape"])
 
     def _is_weight(self, node: fx.Node) -> bool:
         """A parameter as it is, or reshaped; rows looked up in a table of positions are none."""
@@ -431,6 +469,12 @@ def is_sum(node: fx.Node) -> bool:
     return shapes == {node.meta.get("shape")} and bool(node.meta["shape"])  # losses are sums of single numbers
 
 
+def _is_replacement(term: fx.Node, shortcut: fx.Node) -> bool:
+    """Whether it takes the shortcut away again, without a gradient, as a straight-through estimator does."""
+    inputs = term.all_input_nodes
+    return _name(term) == "detach" and _name(inputs[0]) == "sub" and operands(inputs[0])[1:] == [shortcut]
+
+
 def is_picked(node: fx.Node) -> bool:
     """Whether it holds those rows of another tensor that an index or a mask made from the input tells."""
     picks = [i for i in node.all_input_nodes[1:] if i.meta.get("from_input")]
@@ -462,6 +506,10 @@ def upstream(node: fx.Node) -> set[fx.Node]:
     return found
 
 
+def _is_alike(one: fx.Node, other: fx.Node) -> bool:
+    return bool(one.meta["shape"] == other.meta["shape"])
+
+
 def _size(node: fx.Node) -> int:
     return math.prod(node.meta["shape"] or (0,))
 
@@ -481,7 +529,7 @@ def _weights(module: nn.Module) -> list[torch.Tensor]:
     found: list[torch.Tensor] = []
     for part in module.modules():
         for parameter in part.parameters(recurse=False):
-            if _is_wide(parameter.shape) or (isinstance(part, _ConvNd) and parameter.ndim > 1):
+            if _is_wide(parameter.shape) or (isinstance(part, nn.Linear | _ConvNd) and parameter.ndim > 1):
                 found.append(parameter)
     return found
 

@@ -7,7 +7,7 @@ import itertools
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import CodeType
 from typing import Any, TypeVar
 
@@ -18,9 +18,9 @@ from torch.nn.modules import module as everything
 from winze.modes import unchanged
 from winze.shape.junction import Junction
 from winze.shape.live.definition import Position, SourceError, expression_at
-from winze.shape.live.function_source import Anchor, SumSpot, anchor, check, hops_to
+from winze.shape.live.function_source import Anchor, SumSpot, anchors, check, holds, hops_to
 from winze.shape.live.live import CALLS, Form, live_of
-from winze.shape.live.site import Frame, Site
+from winze.shape.live.site import Site
 from winze.shape.sums.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
 from winze.shape.sums.example import Example
 from winze.shape.sums.residual import ForwardGraph, Sum, is_picked, operands
@@ -29,6 +29,7 @@ T = TypeVar("T")
 OWN_HOOKS = "winze.shape.rewire"  # keeps torch's transformer layers from their fused kernels
 Places = frozenset[tuple[CodeType, Position]]
 Identity = tuple[nn.Module, tuple[Position, ...], Any]
+Names = dict[tuple[int, str], Any]
 
 
 @dataclass(eq=False)
@@ -40,7 +41,7 @@ class Found:
     operation: Operation
     anchored: Anchor | None = None
     key: tuple[Any, ...] | None = None
-    names: tuple[str, ...] = ()
+    names: tuple[tuple[int, str], ...] = ()
     others: tuple[tuple[Any, ...], ...] = ()
     inner: tuple[Position, ...] = ()
     order: tuple[tuple[bool, int], ...] = ((False, 0), (False, 1))
@@ -91,7 +92,8 @@ class Found:
 class Search:
     """What one run showed: residual sums in order, native junctions with tick and shape, and graphs of the holders.
 
-    `seen` are the places of all sums that ran, residual or not; `elsewhere` modules that ran in threads of others.
+    `seen` are the places of all sums that ran, residual or not; `elsewhere` modules that ran in threads of others;
+    `joining` the calls inside which there are residual sums.
     """
 
     sums: list[Found] = field(default_factory=list)
@@ -101,6 +103,7 @@ class Search:
     scripted: list[nn.Module] = field(default_factory=list)
     seen: set[tuple[CodeType, Position]] = field(default_factory=set)
     elsewhere: list[nn.Module] = field(default_factory=list)
+    joining: set[Call] = field(default_factory=set)
 
 
 def search(net: nn.Module, example: Example, training: bool, apart: Places = frozenset()) -> Search:
@@ -224,10 +227,12 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
     children = [item for item in call.items if isinstance(item, Call)]
     own = any(isinstance(item, Operation) and item.site is not None for item in call.items)
     opened = [child for child in children if openings[child]]
+    if any(child in result.joining for child in children):
+        result.joining.add(call)
     if not own and not opened:
         return
     graph = graph_of(call, lambda child: openings[child])
-    reading = ForwardGraph(graph, module, apart)
+    reading = ForwardGraph(graph, module, apart, result.joining)
     openings[call] = reading.open_sums
     if opened:
         known = [f for f in (*result.sums, *result.hidden) if any(_is_inside(f.call, child) for child in opened)]
@@ -236,12 +241,11 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             result.hidden = [f for f in result.hidden if f not in known]
         else:
             graph = graph_of(call)
-            reading = ForwardGraph(graph, module, apart)
+            reading = ForwardGraph(graph, module, apart, result.joining)
     result.graphs.setdefault(module, graph)
-    found = [_found(residual, call, members, reading) for residual in reading.sums]
-    _tell_apart([f for f in found if not f.reason], graph)
-    _check_source([f for f in found if not f.reason])
-    result.sums.extend(found)
+    result.sums.extend(_anchored(reading.sums, call, members, reading, graph))
+    if reading.sums:
+        result.joining.add(call)
     for residual in reading.fused:
         if not _chooses_a_sum(residual, reading, result.sums):
             result.hidden.append(Found(residual, call, reading.written(residual.node)))
@@ -258,7 +262,22 @@ def _chooses_a_sum(residual: Sum, reading: ForwardGraph, known: list[Found]) -> 
     return inside or any(found.node in way for found in reading.sums)
 
 
-def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardGraph) -> Found:
+def _anchored(
+    sums: list[Sum], call: Call, members: set[nn.Module], reading: ForwardGraph, graph: fx.Graph, out: int = 0
+) -> list[Found]:
+    """The sums with the functions that hold them: further `out` where nothing nearer tells runs of a line apart."""
+    found = [_found(residual, call, members, reading, out) for residual in sums]
+    alike = _tell_apart([f for f in found if not f.reason], graph)
+    _check_source([f for f in found if not f.reason])
+    again = {
+        id(one.sum): one
+        for one in (_anchored([f.sum for f in alike], call, members, reading, graph, out + 1) if alike else [])
+        if not one.reason
+    }
+    return [again.get(id(one.sum), one) for one in found]
+
+
+def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardGraph, out: int) -> Found:
     operation: Operation = residual.node.meta["operation"]
     found = Found(residual, call, operation)
     try:
@@ -268,12 +287,12 @@ def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardG
             raise SourceError("it is written with out=")
         if is_picked(residual.shortcut):
             raise SourceError("it adds to the rows that an index picks")
-        found.anchored = anchor(operation.site, members)
+        found.anchored = next(itertools.islice(anchors(operation.site, members, call.module), out, None))
         found.inner, found.order = _terms(found, found.anchored)
     except SourceError as error:
         simpler = reading.of_two_terms(residual) if len(residual.terms) > 2 else None
         if simpler is not None and len(simpler.terms) == 2:
-            return _found(simpler, call, members, reading)
+            return _found(simpler, call, members, reading, out)
         found.reason = str(error)
     return found
 
@@ -282,7 +301,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     """Positions of the sums inside a sum of several terms, and for each term which operand of which it is."""
     node, terms = found.sum.node, found.sum.terms
     if _is_call_of_sum(found, anchored):
-        if _added_at(node, found.position) != len(terms):
+        if _added_at(node, found.position, terms) != len(terms):
             raise SourceError("its terms cannot be distinguished")
         return (), tuple((False, i) for i in range(len(terms)))
     if node.target in ("addcmul", "addcmul_"):
@@ -306,7 +325,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
-        if _frame_around(site, found) is None:
+        if _names_around(site, found) is None:
             raise SourceError("its terms are added up in several functions")
         if site.position in (found.position, *positions):
             raise SourceError("its terms are added up in a loop")
@@ -314,15 +333,15 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     return tuple(positions), tuple(at[term] for term in terms)
 
 
-def _added_at(node: fx.Node, position: Position) -> int:
+def _added_at(node: fx.Node, position: Position, terms: tuple[fx.Node, ...]) -> int:
     """How many tensors one call of `sum` adds up."""
     operation: Operation | None = node.meta.get("operation")
     here = operation is not None and operation.site is not None and operation.site.position == position
-    return sum(_added_at(term, position) for term in operands(node)) if here else 1
+    return sum(_added_at(o, position, terms) for o in operands(node)) if here and node not in terms else 1
 
 
-def _frame_around(site: Site | None, like: Found) -> Frame | None:
-    """The frame of the module's own function where it has come, by the same calls, to the function with a sum."""
+def _names_around(site: Site | None, like: Found) -> Names | None:
+    """What names mean around a sum that has run by the same calls, each name with the hops to its function."""
     other, anchored = like.operation.site, like.anchored
     assert other is not None
     assert anchored is not None
@@ -335,10 +354,13 @@ def _frame_around(site: Site | None, like: Found) -> Frame | None:
         return None
     if not same or depth is None:
         return None
-    frame = site.frames[depth]
-    if depth == 0 or anchored.hops:
-        return frame
-    return replace(frame, names={**frame.names, **site.frames[0].names})  # of a function inside the module's own
+    found: Names = {}
+    hops, code = 0, anchored.code
+    for frame in reversed(site.frames[: depth + 1]):
+        if not holds(code, frame.code):
+            hops, code = hops + 1, frame.code
+        found.update({(hops, name): value for name, value in frame.names.items()})
+    return found
 
 
 def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
@@ -353,24 +375,25 @@ def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
     return getattr(node.func, "id", "") == "sum"
 
 
-def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
+def _tell_apart(found: list[Found], graph: fx.Graph) -> list[Found]:
     """Where one line of source makes several sums in one call, the names around it that tell them apart.
 
-    Not all of them need be residual: those that are not are noted as `others`.
+    Not all of them need be residual: those that are not are noted as `others`. Returns those that no name tells apart.
     """
     operations = [node.meta["operation"] for node in graph.nodes if "operation" in node.meta]
     groups: dict[Any, list[Found]] = {}
     for one in found:
         assert one.anchored is not None
         groups.setdefault((one.anchored.owner, one.spot.path), []).append(one)
+    alike: list[Found] = []
     for (owner, _), group in groups.items():
         anchored = group[0].anchored
         assert anchored is not None
         around = {
-            operation: frame.names
+            operation: meant
             for operation in operations
             if operation.site is not None and operation.site.position == group[0].position
-            if (frame := _frame_around(operation.site, group[0])) and frame.names.get(anchored.me) is owner
+            if (meant := _names_around(operation.site, group[0])) and meant.get((0, anchored.me)) is owner
         }
         runs = list(around)
         if len(runs) == 1:
@@ -383,11 +406,13 @@ def _tell_apart(found: list[Found], graph: fx.Graph) -> None:
         if not chosen or len({tuple(map(_hashed, key)) for key in keys.values()}) < len(runs):
             for one in group:
                 one.reason = "one line makes several sums that nothing around it tells apart"
+            alike += group
             continue
         residual = {one.operation for one in group}
         others = tuple(key for operation, key in keys.items() if operation not in residual)
         for one in group:
             one.key, one.names, one.others = keys[one.operation], chosen, others
+    return alike
 
 
 def agree(*searches: Search) -> None:
@@ -399,9 +424,9 @@ def agree(*searches: Search) -> None:
     for group in groups.values():
         names = next((one.names for one in group if one.names), ())
         for one in group if names else ():
-            frame = None if one.names else _frame_around(one.operation.site, one)
-            if frame is not None and all(name in frame.names for name in names):
-                one.names, one.key = names, tuple(frame.names[name] for name in names)
+            around = None if one.names else _names_around(one.operation.site, one)
+            if around is not None and all(name in around for name in names):
+                one.names, one.key = names, tuple(around[name] for name in names)
 
 
 def _hashed(value: Any) -> Any:
