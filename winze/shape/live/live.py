@@ -184,7 +184,7 @@ class Live:
 
     @property
     def covered(self) -> str | None:
-        """A function of ours that somebody has put another one in the place of."""
+        """A function of ours that another one has replaced since."""
         hanging = ((name, getattr(vars(self.owner).get(name), "__self__", None)) for name in sorted(self.hung))
         return next((name for name, stand_in in hanging if not getattr(stand_in, "stands_in", False)), None)
 

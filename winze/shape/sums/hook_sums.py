@@ -15,8 +15,8 @@ from winze.shape.live.site import function_of
 
 WITHOUT_NUMBERS = ("shape", "size", "dtype", "device", "ndim", "dim", "numel", "len", "isinstance")
 BLENDING = CALLS | {"lerp", "lerp_", "stack"}
-Names = frozenset[str]
-NOTHING: Names = frozenset()
+Sources = frozenset[str]
+NOTHING: Sources = frozenset()
 
 
 def adding_hook(module: nn.Module, is_own: Callable[[Any], bool]) -> str:
@@ -74,7 +74,7 @@ def _sums(definition: ast.AST) -> Iterator[list[ast.expr]]:
             yield [*([node.func.value] if isinstance(node.func, ast.Attribute) else []), *listed]
 
 
-def _from(node: ast.expr, source: dict[str, Names]) -> Names:
+def _from(node: ast.expr, source: dict[str, Sources]) -> Sources:
     """Which of the hook's arguments the numbers of an expression come from."""
     if isinstance(node, ast.Name):
         return source.get(node.id, NOTHING)
