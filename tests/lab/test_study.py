@@ -13,7 +13,7 @@ from winze.lab import Data, Network, Reading, Study, Watching, learn, learn_and_
 from winze.lab.bench import Bench
 from winze.shape import DecayedIdentity, ResidualDropPath, Rule
 from winze.train import SGD, Epochs, Steps, Training
-from winze.train.fields import replaced
+from winze.train.fields import FieldError, replaced
 
 DIGITS = Study(
     Network("winze/resnet20x0.25"),
@@ -191,3 +191,9 @@ def test_a_network_with_a_rule_from_outside_is_stored_without_its_spec(tmp_path)
     loaded = winze.load(tmp_path / "net.safetensors", net=again)
     images = prepared.preprocess(prepared.dataset.test_images[:4])
     assert torch.allclose(loaded.eval()(images), prepared.net.eval()(images), atol=1e-6)
+
+
+@pytest.mark.parametrize("setting", ["data.limit", "data.per_class", "reading.max_features", "network.every"])
+def test_a_count_below_one_is_refused_before_a_run_begins(setting):
+    with pytest.raises(FieldError, match="wants a whole number of at least 1"):
+        replaced(DIGITS, {setting: 0})

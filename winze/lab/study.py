@@ -23,7 +23,7 @@ from winze.observe.places.find_places import find_spots
 from winze.readings import Readings
 from winze.shape import Alternation, Rule, rewire
 from winze.train import Epochs, History, Objective, Steps, Training
-from winze.train.fields import Checked
+from winze.train.fields import Checked, Count
 from winze.train.seeds import mix
 from winze.train.training import objective_of
 
@@ -46,8 +46,8 @@ class Network:
     options: Mapping[str, Any] = field(default_factory=dict)
     rule: Rule | None = None
     where: str | None = None
-    every: int = 1
-    outputs: int | None = None
+    every: Count = 1
+    outputs: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -60,9 +60,9 @@ class Data:
     """
 
     name: str
-    size: int | None = None
-    limit: int | None = None
-    per_class: int | None = None
+    size: Count | None = None
+    limit: Count | None = None
+    per_class: Count | None = None
     fit: Literal["resize", "pad"] = "resize"
     normalise: Literal["own", "half", "unit"] = "own"
     stream: int | None = None
@@ -79,9 +79,9 @@ class Reading:
     measures: tuple[str, ...] = ("probe", "rank")
     probe: Literal["ridge", "adam"] = "ridge"
     pool: PoolName = "mean"
-    max_features: int = 8000
+    max_features: Count = 8000
     ood: tuple[str, ...] = ()
-    ood_limit: int | None = None
+    ood_limit: Count | None = None
 
 
 @dataclass(frozen=True)
@@ -98,10 +98,10 @@ class Watching:
     measures: tuple[str, ...]
     every: Epochs | Steps = EPOCH
     places: Literal["blocks", "layers", "last"] = "layers"
-    samples: int = 4000
-    probe_samples: int | None = None
+    samples: Count = 4000
+    probe_samples: Count | None = None
     pool: PoolName = "mean"
-    max_features: int = 8000
+    max_features: Count = 8000
     names: Mapping[str, str] = field(default_factory=dict)
     weights_every: Epochs | Steps | None = None
 
