@@ -74,7 +74,7 @@ def told_when_full(path: Path) -> Iterator[None]:
         free = shutil.disk_usage(home).free / 2**20
         raise StoreError(
             f"the disk is full or a quota is spent ({free:.0f} MiB free): {path} could not be written. What was stored "
-            "before is whole: make room, and the same command goes on from there"
+            "before is whole: make room, and the same command continues from there"
         ) from error
 
 
@@ -89,7 +89,7 @@ def bounded_bytes(path: Path, most: int) -> bytes:
     """The bytes of a file from elsewhere, which must be a file, no device or pipe, and hold at most so many."""
     told = path.stat()
     if not stat.S_ISREG(told.st_mode):
-        raise StoreError(f"{path} is no file")
+        raise StoreError(f"{path} is not a file")
     if told.st_size > most:
         raise StoreError(f"{path} has {told.st_size / 1e9:.3g} GB, more than such files hold: it is not read")
     return path.read_bytes()

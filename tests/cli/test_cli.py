@@ -132,7 +132,7 @@ BAD = [
     (["scan", NET, "--data", "digits", "--out", "o", "--weights", "other.pt", "--pretrained"], "exclude each other"),
     (["scan", NET, "--data", "digits", "--out", "o", "--places", "layer.0", *SMALL], "layers.0"),
     (["scan", NET, "--data", "digits", "--out", "text.pt"], "is a file"),
-    (["scan", NET, "--data", "digits", "--out", "full"], "holds other things"),
+    (["scan", NET, "--data", "digits", "--out", "full"], "holds other files"),
     (["scan", NET, "--data", "digits", "--out", "text.pt/deep"], "not a folder"),
     (["truncate"], "Missing from winze truncate"),
     (["truncate", "nowhere", "--save", "o.safetensors"], "nowhere is not a folder of readings"),

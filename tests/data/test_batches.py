@@ -69,8 +69,8 @@ def test_a_data_set_unpacks_into_batches():
         ({"shard": (2, 2)}, "shard 2 of 2 does not exist"),
         ({"shard": (-1, 2)}, "shard -1 of 2"),
         ({"shard": (0, 0)}, "shard 0 of 0"),
-        ({"shard": (0, 11)}, "not one sample in this shard"),
-        ({"images": IMAGES[:0], "labels": LABELS[:0]}, "not one sample"),
+        ({"shard": (0, 11)}, "no samples in this shard"),
+        ({"images": IMAGES[:0], "labels": LABELS[:0]}, "no samples"),
     ],
 )
 def test_impossible_batches_are_refused(arguments, says):

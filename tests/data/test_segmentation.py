@@ -49,5 +49,5 @@ def test_an_image_without_a_mask_is_named(tmp_path):
 
 
 def test_a_mask_in_colour_is_refused(tmp_path):
-    with pytest.raises(DataError, match="one value per pixel is wanted, not RGB"):
+    with pytest.raises(DataError, match="one value per pixel, not RGB"):
         load_segments(str(folder(tmp_path, mode="RGB")), 8)

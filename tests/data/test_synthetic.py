@@ -157,7 +157,7 @@ IMAGES, LABELS = torch.zeros((4, 1, 2, 2), dtype=torch.uint8), torch.tensor([0, 
     [
         ({"classes": ("a",)}, "1 class; at least two are needed"),
         ({"train_images": IMAGES[:3]}, "3 samples but 4 labels"),
-        ({"test_images": IMAGES[:0], "test_labels": LABELS[:0]}, "test: not one sample"),
+        ({"test_images": IMAGES[:0], "test_labels": LABELS[:0]}, "test: no samples"),
         ({"train_labels": LABELS + 1}, "labels run from 1 to 2"),
         ({"train_labels": LABELS - 1}, "labels run from -1 to 0"),
         ({"train_images": IMAGES[:, 0]}, "images are"),

@@ -29,6 +29,9 @@ WORDS = {
     rf"(?:an?|one) (?:{COUNTED}) an? (?:{ONE})": "per: one line per run, a per-sample mask",
     r"(?:images|numbers|samples) a (?:second|sample|class)": "per: images per second",
     r"so it does": "a row that stands alone",
+    r"puts? out": "a network outputs",
+    r"not one (?:sample|image|batch)": "no samples",
+    r"belongs? into": "belongs in",
 }
 """What is not written, as a regular expression, and what is written instead."""
 

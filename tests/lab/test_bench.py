@@ -123,7 +123,7 @@ def test_a_damaged_phase_is_named_with_its_path(tmp_path, body):
     Bench(tmp_path).train(net(), spots(), TRAINING, name="main")
     path = tmp_path / "phases" / "main" / "phase.json"
     path.write_text(body)
-    with pytest.raises(StoreError, match=rf"{path} was cut short or is no JSON .*remove {path.parent}"):
+    with pytest.raises(StoreError, match=rf"{path} was cut short or is not JSON .*remove {path.parent}"):
         Bench(tmp_path).train(net(), spots(), TRAINING, name="main")
 
 

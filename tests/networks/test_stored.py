@@ -34,13 +34,13 @@ def test_networks_by_name_with_sizes_are_built(spec):
         ({"classes": 3}, "names none"),
         ({"name": 3}, "names none"),
         ({"name": "resnet18", "url": "x"}, "has url"),
-        ("../resnet18", "no name of"),
-        ("/tmp/resnet18", "no name of"),
-        ("hf-hub:timm/resnet18", "no name of"),
-        ("hf_hub:timm/resnet18", "no name of"),
-        ("local-dir:/tmp/x", "no name of"),
-        ("resnet18.a1:b", "no name of"),
-        ("", "no name of"),
+        ("../resnet18", "not a name of"),
+        ("/tmp/resnet18", "not a name of"),
+        ("hf-hub:timm/resnet18", "not a name of"),
+        ("hf_hub:timm/resnet18", "not a name of"),
+        ("local-dir:/tmp/x", "not a name of"),
+        ("resnet18.a1:b", "not a name of"),
+        ("", "not a name of"),
         ("nosuchnet", "unknown network"),
         ("winze/mlp99999999x4", "too large"),
         ({"name": "resnet18", "classes": -1}, "classes"),
@@ -55,11 +55,11 @@ def test_networks_by_name_with_sizes_are_built(spec):
         ({"name": "torchvision/resnet18", "options": {"weights": "DEFAULT"}}, "no stored file may set"),
         ({"name": "torchvision/fcn_resnet50", "options": {"weights_backbone": "DEFAULT"}}, "no stored file may set"),
         ({"name": "winze/resnet20", "options": {"pretrained": True}}, "no stored file may set"),
-        ({"name": "resnet18", "options": {"in_chans": {"url": "x"}}}, "no size and no kind"),
-        ({"name": "resnet18", "options": {"in_chans": "http://x"}}, "no size and no kind"),
-        ({"name": "resnet18", "options": {"in_chans": 1 << 40}}, "no size and no kind"),
-        ({"name": "resnet18", "options": {"in_chans": [1] * 99}}, "no size and no kind"),
-        ({"name": "resnet18", "options": {"drop_rate": float("nan")}}, "no size and no kind"),
+        ({"name": "resnet18", "options": {"in_chans": {"url": "x"}}}, "neither a size nor a kind"),
+        ({"name": "resnet18", "options": {"in_chans": "http://x"}}, "neither a size nor a kind"),
+        ({"name": "resnet18", "options": {"in_chans": 1 << 40}}, "neither a size nor a kind"),
+        ({"name": "resnet18", "options": {"in_chans": [1] * 99}}, "neither a size nor a kind"),
+        ({"name": "resnet18", "options": {"drop_rate": float("nan")}}, "neither a size nor a kind"),
         ({"name": "resnet18", "rule": "Scaled"}, "rule"),
         ({"name": "winze/mlp3x8", "rule": {"name": "Rule"}}, "no rule"),
         ({"name": "winze/mlp3x8", "rule": {"name": "rewire"}}, "no rule"),
@@ -106,6 +106,6 @@ def test_a_file_builds_no_network_larger_than_any_that_is_known(limit, most, mon
     with pytest.raises(NetworkError, match=r"file: .*its network has more than"):
         build_stored("winze/mlp4x16", "file")
     assert len(list(torch.nn.Linear(40, 40).parameters())) == 2  # others are not counted
-    with pytest.raises(NetworkError, match="no name of") as caught:
+    with pytest.raises(NetworkError, match="not a name of") as caught:
         build_stored("a" * 10**6, "file")
     assert len(str(caught.value)) < 300

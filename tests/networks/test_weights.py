@@ -121,7 +121,7 @@ def test_a_file_that_does_not_fit_leaves_the_network_as_it_was(fresh, tmp_path):
         (b"hello, world", "not a checkpoint"),
         (b"PK\x03\x04 but no archive", "damaged or not a checkpoint"),
         (b"\x80\x02 but no pickle", "damaged or not a checkpoint"),
-        (b"\x08\x00\x00\x00\x00\x00\x00\x00{}", "no whole safetensors file"),
+        (b"\x08\x00\x00\x00\x00\x00\x00\x00{}", "not a whole safetensors file"),
     ],
 )
 def test_a_file_that_is_no_checkpoint_is_named(fresh, tmp_path, content, said):

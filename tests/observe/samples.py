@@ -58,7 +58,7 @@ def hooks_of(net: nn.Module) -> int:
 
 @torch.no_grad()
 def outputs_of(net: nn.Module, name: str, x: Any, call: int = 0) -> Tensor:
-    """What the `call`-th call of a module puts out in eval mode, copied at once by a plain hook."""
+    """What the `call`-th call of a module outputs in eval mode, copied at once by a plain hook."""
     found: list[Tensor] = []
     handle = net.get_submodule(name).register_forward_hook(lambda m, a, out: found.append(out.detach().clone()))
     modes = [(m, m.training) for m in net.modules()]

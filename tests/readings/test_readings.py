@@ -453,7 +453,7 @@ def test_a_convention_of_another_type_is_named(tmp_path, conventions):
 )
 def test_json_that_is_too_deep_is_no_traceback(tmp_path, text):
     (tmp_path / "scan.json").write_text(text)
-    with pytest.raises(ReadingsError, match=r"scan\.json was cut short or is no JSON"):
+    with pytest.raises(ReadingsError, match=r"scan\.json was cut short or is not JSON"):
         Readings.load(tmp_path)
 
 
@@ -497,7 +497,7 @@ def test_a_pipe_in_the_place_of_a_file_is_no_file(tmp_path):
     some().save(tmp_path)
     (tmp_path / "readings.csv").unlink()
     os.mkfifo(tmp_path / "readings.csv")
-    with pytest.raises(StoreError, match=r"readings\.csv is no file"):
+    with pytest.raises(StoreError, match=r"readings\.csv is not a file"):
         Readings.load(tmp_path)
 
 

@@ -143,7 +143,7 @@ def test_a_state_with_code_in_it_is_not_run_even_where_its_hash_is_right(tmp_pat
     monkeypatch.setattr("winze.train.checkpoints._check_plain", lambda *_: None)
     saved(tmp_path, 1)
     Checkpoints(tmp_path).save(2, weights(2), {"a": Evil()})
-    with pytest.warns(UserWarning, match="is no state of a training"):
+    with pytest.warns(UserWarning, match="is not the state of a training run"):
         assert Checkpoints(tmp_path).newest().step == 1
     assert not (tmp_path / "evil_was_here").exists()
 

@@ -199,7 +199,7 @@ def test_a_network_that_diverged_before_a_stop_is_still_named_after_it(tmp_path)
 
 
 def test_labels_beyond_the_outputs_are_refused_for_an_ensemble_too():
-    with pytest.raises(ValueError, match="labels go up to 2, but networks put out 2 classes"):
+    with pytest.raises(ValueError, match="labels go up to 2, but networks output 2 classes"):
         fit_ensemble(networks(), (DATA[0], LABELS + 1), TRAINING, seeds=SEEDS, **ON_CPU)
 
 

@@ -422,7 +422,7 @@ def test_a_checkpoint_of_a_training_without_a_part_is_refused_by_name(tmp_path):
     fit(small(), DATA, training(epochs=1), checkpoints=Checkpoints(tmp_path))
     net = small()
     with pytest.raises(
-        StoreError, match=r"step 4 .*is of a training without the follower 'ema': train as it was begun"
+        StoreError, match=r"step 4 .*is of a training without the follower 'ema': train with its settings"
     ):
         fit(net, DATA, training(epochs=2, ema=0.9), checkpoints=Checkpoints(tmp_path))
     with pytest.raises(StoreError, match="without the follower 'watch'"):
@@ -438,7 +438,7 @@ def test_samples_and_labels_must_be_as_many():
 @pytest.mark.parametrize(
     ("labels", "said"),
     [
-        (LABELS + 1, "labels go up to 2, but MLP puts out 2 classes"),
+        (LABELS + 1, "labels go up to 2, but MLP outputs 2 classes"),
         (LABELS - 1, "the least is -1"),
         (LABELS.index_fill(0, torch.arange(3), -100), "the least is -100: leave samples without a label out"),
         (LABELS.double(), "whole numbers from 0, not torch.float64"),
@@ -468,7 +468,7 @@ def test_outputs_that_are_no_tensor_want_an_objective():
         def forward(self, x):
             return super().forward(x), x
 
-    with pytest.raises(ValueError, match="Pair puts out a tuple: give Training an objective="):
+    with pytest.raises(ValueError, match="Pair outputs a tuple: give Training an objective="):
         fit(Pair(4, 2), DATA, training())
 
 
@@ -480,7 +480,7 @@ def test_probabilities_of_all_classes_are_labels():
 
 
 def test_no_samples_are_refused():
-    with pytest.raises(ValueError, match="not one sample"):
+    with pytest.raises(ValueError, match="no samples"):
         fit(small(), (POINTS[:0], LABELS[:0]), training())
 
 
@@ -496,7 +496,7 @@ def test_accuracy_is_the_share_of_right_answers_over_ragged_batches():
 
 
 def test_accuracy_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="not one sample"):
+    with pytest.raises(ValueError, match="no samples"):
         evaluate(small(), [])
 
 

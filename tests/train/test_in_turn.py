@@ -148,7 +148,7 @@ BAD = {
     "up to 9": ([pair([0, 1]), pair([8, 9])], {}),
     "one per task": ([pair([0, 1]), pair([2, 3])], {"training": [BRIEF]}),
     "shapes": ([pair([0, 1]), tuple((x[:, :5], y) for x, y in pair([2, 3]))], {}),
-    "its training set has not: 3": ([pair([0, 1]), (blobs([2, 4]), blobs([3, 4]))], {}),
+    "its training set lacks: 3": ([pair([0, 1]), (blobs([2, 4]), blobs([3, 4]))], {}),
     "incremental is": ([pair([0, 1]), pair([2, 3])], {"incremental": "none"}),
     "split=": ([pair([0, 1]), pair([2, 3])], {"split": 2}),
     "samples is 0": ([pair([0, 1]), pair([2, 3])], {"samples": 0}),

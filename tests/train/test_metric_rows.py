@@ -198,7 +198,7 @@ def test_the_state_of_followers_is_stored_and_restored(tmp_path):
 
 
 def test_a_test_set_of_other_classes_is_named():
-    with pytest.raises(ValueError, match="test set 'ood': labels go up to 2, but MLP puts out 2 classes"):
+    with pytest.raises(ValueError, match="test set 'ood': labels go up to 2, but MLP outputs 2 classes"):
         trained(tests={"test": DATA, "ood": (POINTS, LABELS + 1)})
 
 
@@ -208,7 +208,7 @@ def test_a_test_set_without_labels_is_named():
 
 
 def test_a_test_set_of_no_samples_is_named():
-    with pytest.raises(ValueError, match="test set 'test': evaluate: not one sample"):
+    with pytest.raises(ValueError, match="test set 'test': evaluate: no samples"):
         trained(tests={"test": (POINTS[:0], LABELS[:0])})
 
 

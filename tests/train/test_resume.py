@@ -138,7 +138,7 @@ def test_what_an_objective_learns_and_counts_is_part_of_it(whole):
 def test_a_checkpoint_of_another_training_is_refused(other, said, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         trained((IMAGES, LABELS), tmp_path, 5)
-    with pytest.raises(StoreError, match=rf"the checkpoint of step 4 .*{said}.*train as it was begun, or remove"):
+    with pytest.raises(StoreError, match=rf"the checkpoint of step 4 .*{said}.*train with its settings, or remove"):
         trained((IMAGES, LABELS), tmp_path, **other)
 
 

@@ -31,7 +31,7 @@ def writable_folder(folder: Path) -> Path:
         raise ReadingsError(f"{folder} is a file; a scan is saved as a folder")
     holds = folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir())
     if holds and not (folder / MANIFEST).is_file():
-        raise ReadingsError(f"{folder} holds other things and no scan; give --out a new folder")
+        raise ReadingsError(f"{folder} holds other files and no scan; give --out a new folder")
     _check_parent(folder)
     return folder
 
@@ -84,7 +84,7 @@ def claimed(folder: Path) -> Iterator[None]:
 
 
 def _locked(folder: Path) -> int:
-    """The open lock of a folder; one that its last owner has just removed is no lock any more."""
+    """The open lock of a folder; one that its last owner has just removed is no longer a lock."""
     path = folder / LOCK
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)

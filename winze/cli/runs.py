@@ -203,7 +203,7 @@ def _count(runs: list[Any]) -> str:
 
 
 def _quantities(recipe: str) -> Any:
-    """The quantities of the recipe; none where there is no such recipe any more."""
+    """The quantities of the recipe; none where the recipe no longer exists."""
     from winze import lab
 
     try:

@@ -38,7 +38,7 @@ class Batches:
         if not 0 <= self.shard[0] < self.shard[1]:
             raise DataError(f"batches: shard {self.shard[0]} of {self.shard[1]} does not exist; they count from 0")
         if not self.samples:
-            raise DataError("batches: not one sample" + (" in this shard" if self.shard[1] > 1 else ""))
+            raise DataError("batches: no samples" + (" in this shard" if self.shard[1] > 1 else ""))
 
     @property
     def total(self) -> int:

@@ -36,7 +36,7 @@ def reading(path: Path, kind: str) -> Iterator[None]:
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MissingDataError(f"{path} is missing") from error
     except PermissionError as error:
-        raise DataError(f"{path} may not be read: permission denied") from error
+        raise DataError(f"{path} cannot be read: permission denied") from error
     except MemoryError:
         raise
     except Exception as error:  # decoders raise anything: zlib.error, EOFError, SyntaxError, BadZipFile, ...

@@ -78,7 +78,7 @@ def check(images: Tensor, labels: Tensor, classes: int, what: str) -> None:
     if len(images) != len(labels):
         raise DataError(f"{what}: {len(images)} samples but {len(labels)} labels")
     if not len(labels):
-        raise DataError(f"{what}: not one sample")
+        raise DataError(f"{what}: no samples")
     if labels.is_meta:  # shapes without values
         return
     low, high = int(labels.min()), int(labels.max())

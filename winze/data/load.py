@@ -95,7 +95,7 @@ def lookup(name: str) -> tuple[Known | None, bool]:
     if name and (path.is_dir() or (path.is_file() and path.suffix == ".npz")):
         return None, False
     if path.is_file():
-        raise UnknownDataError(f"{name} is a file but no .npz archive")
+        raise UnknownDataError(f"{name} is a file, but not an .npz archive")
     if os.sep in name or path.suffix == ".npz":
         raise MissingDataError(f"{name}: there is no such folder or .npz file")
     hint = did_you_mean(key, [*CATALOG, *ALIASES]) or f"; known: {', '.join(CATALOG)}"

@@ -48,6 +48,6 @@ def _mask(path: Path, side: int) -> Tensor:
 
     with reading(path, "mask"), Image.open(path) as opened:
         if opened.mode not in ("L", "P", "1"):
-            raise DataError(f"{path} is no mask: one value per pixel is wanted, not {opened.mode}")
+            raise DataError(f"{path} is not a mask: it needs one value per pixel, not {opened.mode}")
         squared = opened.resize((side, side), Image.Resampling.NEAREST)
         return torch.from_numpy(np.asarray(squared).astype(np.uint8).copy())

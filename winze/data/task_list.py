@@ -100,7 +100,7 @@ def _part(number: int, given: Any, incremental: str) -> TaskPart:
     classes = torch.unique(train[1])
     strange = sorted(set(torch.unique(test[1]).tolist()) - set(classes.tolist()))
     if strange:
-        raise DataError(f"{name}: its test set has classes that its training set has not: {_listed(strange)}")
+        raise DataError(f"{name}: its test set has classes that its training set lacks: {_listed(strange)}")
     if incremental == "task":
         train, test = ((x, torch.searchsorted(classes, y)) for x, y in (train, test))
     return TaskPart(name, train, test, tuple(classes.tolist()))

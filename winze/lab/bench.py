@@ -165,7 +165,7 @@ class Bench:
             try:
                 before = json.loads(path.read_bytes())
             except (ValueError, RecursionError) as error:
-                raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {path.parent}") from error
+                raise StoreError(f"{path} was cut short or is not JSON ({error}); remove {path.parent}") from error
             if before != told:
                 raise StoreError(
                     f"{path.parent} holds another training than the one asked for: the recipe has changed since the "

@@ -108,7 +108,7 @@ def describe(
         return spec
     if getattr(shape, type(rule).__name__, None) is not type(rule):
         raise NetworkError(
-            f"{rule!r} is no rule of winze, so a file cannot describe it: save the network without a name"
+            f"{rule!r} is not a rule of winze, so a file cannot describe it: save the network without a name"
         )
     if not (where is None or isinstance(where, str)):
         raise NetworkError(f"where={where!r} cannot be stored: give a glob on the names of junctions")

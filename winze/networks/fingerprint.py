@@ -83,7 +83,7 @@ def difference(stored: Mapping[str, str], net: nn.Module, shape: Sequence[int] |
     if _are_close(stored[ANSWERS], answers(net, shape), rounding):
         return ""
     return (
-        "this network with another forward: it puts out something else for the same input, so its code or an attribute "
+        "this network with another forward: it gives another output for the same input, so its code or an attribute "
         "of a module was changed after the scan"
     )
 

@@ -125,7 +125,7 @@ def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] |
         raise NetworkError(f"its network has the rule {_short(rule)}, which is none")
     where = told.get("where")
     if not (where is None or (isinstance(where, str) and GLOB.fullmatch(where))):
-        raise NetworkError(f"its rule is at the junctions {_short(where)}, which is no glob on names")
+        raise NetworkError(f"its rule is at the junctions {_short(where)}, which is not a glob on names")
     _check_values(rule or {})
     return told["name"], classes, dict(options), None if rule is None else dict(rule), where
 
@@ -133,7 +133,7 @@ def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] |
 def _check_name(name: str, options: Mapping[str, Any]) -> None:
     match = NAME.fullmatch(name)
     if match is None:
-        raise NetworkError(f"its network {_short(name)} is no name of winze's, timm's or torchvision's")
+        raise NetworkError(f"its network {_short(name)} is not a name of winze's, timm's or torchvision's")
     known = {"winze/": OF_WINZE, "torchvision/": OF_TORCHVISION}.get(match[1] or "", OF_TIMM)
     strange = sorted(options.keys() - known)
     if strange:
@@ -149,7 +149,7 @@ def _check_values(options: Mapping[str, Any]) -> None:
     for key, value in options.items():
         several = isinstance(value, list | tuple) and len(value) <= 12
         if not all(map(_is_plain, value if several else [value])):
-            raise NetworkError(f"the option {key}={_short(value)} of its network is no size and no kind of layer")
+            raise NetworkError(f"the option {key}={_short(value)} of its network is neither a size nor a kind of layer")
 
 
 def _is_plain(value: Any) -> bool:

@@ -120,7 +120,7 @@ def _safetensors(path: Path) -> Any:
     try:
         return load_file(path)
     except SafetensorError as error:
-        raise NetworkError(f"{path} is no whole safetensors file (cut short?): {one_line(error)}") from error
+        raise NetworkError(f"{path} is not a whole safetensors file (cut short?): {one_line(error)}") from error
 
 
 def _torch(path: Path) -> Any:
@@ -182,7 +182,7 @@ def _unwrapped(loaded: Any, path: Path, strip: bool) -> Weights:
     others = [str(key) for key, value in loaded.items() if not isinstance(value, Tensor)]
     if others or not loaded:
         held = f"{', '.join(others[:5])} beside tensors" if others else "nothing"
-        raise NetworkError(f"{path} is no state_dict: it holds {held}")
+        raise NetworkError(f"{path} is not a state_dict: it holds {held}")
     weights = {str(key): value for key, value in loaded.items()}
     while strip and (prefix := next((p for p in WRAPPERS if all(k.startswith(p) for k in weights)), "")):
         weights = {key.removeprefix(prefix): value for key, value in weights.items()}

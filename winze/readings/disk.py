@@ -157,7 +157,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except ReadingsError:
         raise
     except (ValueError, RecursionError) as error:
-        raise ReadingsError(f"{path} was cut short or is no JSON: {error}") from error
+        raise ReadingsError(f"{path} was cut short or is not JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
         raise ReadingsError(f"{path} was not written by winze: it is no {KIND}")
     version = manifest.get("version")

@@ -72,7 +72,7 @@ def rows_of(body: bytes, path: Path) -> list[Row]:
             raise ReadingsError(f"{path} does not start with the columns {', '.join(COLUMNS)}")
         return [_row(line, path, lines.line_num) for line in lines]
     except (csv.Error, UnicodeDecodeError) as error:
-        raise ReadingsError(f"{path} is no table of readings: {error}") from error
+        raise ReadingsError(f"{path} is not a table of readings: {error}") from error
 
 
 def _row(cells: list[str], path: Path, line: int) -> Row:

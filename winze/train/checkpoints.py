@@ -116,7 +116,7 @@ class Checkpoints:
         try:
             state = torch.load(io.BytesIO(bodies[STATE]), map_location="cpu", weights_only=True)
         except Exception as error:  # its hash is right: another program sealed it
-            raise StoreError(f"{path} is no state of a training: {type(error).__name__}") from error
+            raise StoreError(f"{path} is not the state of a training run: {type(error).__name__}") from error
         return Checkpoint(step, load(bodies[WEIGHTS]), state)
 
     def _file(self, step: int, end: str) -> Path:
@@ -145,7 +145,7 @@ def _read_seal(path: Path, step: int) -> dict[str, Any]:
     if version != VERSION:
         raise StoreError(f"{path} has format {version}; this winze reads format {VERSION}")
     if told != step or files.keys() != {WEIGHTS, STATE}:
-        raise StoreError(f"{path} was changed: it speaks of another step or of other files")
+        raise StoreError(f"{path} was changed: it names another step or other files")
     if by != _versions():
         said, now = (", ".join(f"{name} {one}" for name, one in some.items()) for some in (by, _versions()))
         raise StoreError(f"{path} was written with {said or 'unknown versions'}, this is {now}")

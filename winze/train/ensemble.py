@@ -143,7 +143,7 @@ class Ensemble(nn.Module):
         with torch.no_grad():
             outputs = self._run[0].eval()(x[:1].to(weight))
         if classes_of(y) > outputs.shape[1]:
-            raise ValueError(f"labels go up to {classes_of(y) - 1}, but networks put out {outputs.shape[1]} classes")
+            raise ValueError(f"labels go up to {classes_of(y) - 1}, but networks output {outputs.shape[1]} classes")
         return F.one_hot(y, outputs.shape[1]).to(self.weights.dtype)
 
 

@@ -68,7 +68,7 @@ class OnDevice:
         if labels is not None and count != len(labels):
             raise ValueError(f"{count} images but {len(labels)} labels")
         if not count:
-            raise ValueError("there is not one sample to train on")
+            raise ValueError("there are no samples to train on")
         if training.drop_last and count < training.batch:
             raise ValueError(f"drop_last leaves nothing of {count} samples in batches of {training.batch}")
         if training.batch < world:
@@ -158,7 +158,7 @@ class FromLoader:
         except TypeError as error:  # a DataLoader of an IterableDataset
             raise ValueError(f"the loader has no length, so no epoch: give its dataset a __len__ ({error})") from error
         if not self.steps:
-            raise ValueError("the loader has not one batch to train on")
+            raise ValueError("the loader has no batch to train on")
 
     def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
         self.prepare = prepare

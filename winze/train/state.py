@@ -146,14 +146,14 @@ class State:
             other = f"of a training {'without' if told['scaler'] is None else 'with'} a gradient scaler"
         if other:
             raise StoreError(
-                f"the checkpoint of step {newest.step} in {folder} is {other}: train as it was begun, or remove the "
-                "folder to start anew"
+                f"the checkpoint of step {newest.step} in {folder} is {other}: train with its settings, or remove the "
+                "folder to start again"
             )
         lost = self.lost(newest.weights)
         if lost:
             raise StoreError(
                 f"the checkpoint of step {newest.step} in {folder} holds NaN or infinite values in {lost[0]}: that "
-                "training had diverged; remove the folder to start anew"
+                "training had diverged; remove the folder to start again"
             )
 
     def _gathered(self) -> tuple[dict[str, Tensor], dict[str, Any], dict[str, Any]]:

@@ -144,7 +144,7 @@ def broken(root):
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(empty, "no class folders"), (no_pictures, "not one image"), (one_class, "1 class"), (broken, r"0\.png")],
+    [(empty, "no class folders"), (no_pictures, "no images"), (one_class, "1 class"), (broken, r"0\.png")],
 )
 def test_folders_that_hold_no_data_are_refused(tmp_path, make, says):
     make(tmp_path / "mine")
@@ -181,7 +181,7 @@ def test_names_that_mean_nothing_are_refused_in_one_line(name, kind, says):
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
     (tmp_path / "a.txt").write_text("")
-    with pytest.raises(UnknownDataError, match=r"no \.npz archive"):
+    with pytest.raises(UnknownDataError, match=r"not an \.npz archive"):
         load(str(tmp_path / "a.txt"))
 
 

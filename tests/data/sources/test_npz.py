@@ -80,7 +80,7 @@ def test_an_archive_may_name_its_classes(tmp_path):
         (four(y=np.zeros(12, int)), "1 class"),
         (four(y=np.tile([0, 1, -1], 4)), "y_train: labels start at 0, sample 2 has -1"),
         (four() | {"y_test": np.tile([0, 1, -1], 4)}, "y_test: labels start at 0, sample 2 has -1"),
-        (four(x=random_images(0, 4, 5), y=np.zeros(0, int)), "not one sample"),
+        (four(x=random_images(0, 4, 5), y=np.zeros(0, int)), "no samples"),
         (four() | {"classes": np.array(["a", "b"])}, "label 2 of sample 2 does not fit 2 classes"),
         (four() | {"x_test": random_images(12, 6, 6)}, r"shape \(1, 4, 5\), test samples \(1, 6, 6\)"),
         (four() | {"x_train": np.array([{}] * 12)}, "cannot be read"),

@@ -92,7 +92,7 @@ def test_what_cannot_be_told_apart_by_its_content_is_refused_by_name(value):
 
 
 def test_keys_that_are_no_text_are_refused():
-    with pytest.raises(ValueError, match="the key 1 is no text"):
+    with pytest.raises(ValueError, match="the key 1 is not a string"):
         plain({1: 2})
 
 

@@ -403,14 +403,14 @@ def test_the_other_processes_wait_until_the_first_of_their_own_start_has_begun(r
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("winze.lab.runs.perform._end_with_parent", lambda: None)
     monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
-    with pytest.raises(StoreError, match="has not begun"):
+    with pytest.raises(StoreError, match="did not begin"):
         perform(job(), runs, recipe=recipe(little))
 
 
 def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
-    with pytest.raises(StoreError, match="has not begun"):
+    with pytest.raises(StoreError, match="did not begin"):
         perform(job(), runs, recipe=recipe(little))
 
 

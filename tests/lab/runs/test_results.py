@@ -182,7 +182,7 @@ def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weight
 def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
     told = read(folders[0])
     (folders[0] / RUN).write_bytes(sealed(told | {"sha256": told["sha256"] | {name: "0"}}))
-    with pytest.raises(StoreError, match="is no file of a run"):
+    with pytest.raises(StoreError, match="is not a file of a run"):
         add(folders[0], recipe, tmp_path)
 
 
@@ -328,7 +328,7 @@ def test_adding_a_run_adds_one_line_and_leaves_the_others(recipe, folders, tmp_p
 
 
 def test_a_run_that_is_not_finished_or_of_another_recipe_is_not_kept(recipe, folders, tmp_path):
-    with pytest.raises(StoreError, match="is no finished run"):
+    with pytest.raises(StoreError, match="is not a finished run"):
         add(tmp_path / "nothing", recipe, tmp_path)
     with pytest.raises(ResultsError, match="is a run of small/score, not of small/other"):
         add(folders[0], make_recipe(name="small/other"), tmp_path)

@@ -174,7 +174,7 @@ def test_a_run_json_that_is_a_device_is_not_read(runs):
     folder = begun(runs)
     (folder / RUN).unlink()
     (folder / RUN).symlink_to("/dev/zero")
-    with pytest.raises(StoreError, match="is no file"):
+    with pytest.raises(StoreError, match="is not a file"):
         read(folder)
 
 

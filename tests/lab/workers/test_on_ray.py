@@ -82,6 +82,6 @@ def test_somebody_else_who_answers_is_no_cluster(monkeypatch):
         port = server.getsockname()[1]
         monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
         began = time.monotonic()
-        with pytest.raises(RayError, match="is no Ray cluster"):
+        with pytest.raises(RayError, match="is not a Ray cluster"):
             OnRay()
     assert time.monotonic() - began < SECONDS + 20

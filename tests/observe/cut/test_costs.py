@@ -145,7 +145,7 @@ def test_timing_cuts_shows_progress_and_leaves_no_hook(monkeypatch):
 
 
 class Folded(nn.Module):
-    """Calls one layer twice and overwrites what it put out."""
+    """Calls one layer twice and overwrites what it output."""
 
     def __init__(self) -> None:
         super().__init__()

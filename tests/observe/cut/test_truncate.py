@@ -772,7 +772,7 @@ def test_a_place_that_is_a_tuple_comes_back_whole_without_a_head():
 
 
 class First(nn.Module):
-    """The first thing that a module puts out."""
+    """The first thing that a module outputs."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()

@@ -420,7 +420,7 @@ REFUSED: dict[type[nn.Module], str] = {
     Product: "part of a addmm",
     Scripted: "part of a blend",
     Hooked: "a hook adds to its input",
-    Started: "no method of a module",
+    Started: "not a method of a module",
     InCall: "make it in forward",
     Property: "does not call by a name",
     Comprehension: "nothing around it tells apart",

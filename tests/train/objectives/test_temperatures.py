@@ -125,5 +125,5 @@ def test_a_temperature_that_follows_the_logits_cannot_be_compensated():
 )
 def test_outputs_that_are_no_logits_are_named(net, said):
     objective = Classify(temperature="norm").build(1)
-    with pytest.raises(ValueError, match=rf"logits \[sample, class\]; {type(net).__name__} puts out {said}"):
+    with pytest.raises(ValueError, match=rf"logits \[sample, class\]; {type(net).__name__} outputs {said}"):
         objective(net, X[:8], Y[:8])

@@ -45,7 +45,7 @@ def _header(file: gzip.GzipFile | IO[bytes], path: Path, axes: int) -> tuple[int
     """The sizes that an idx file starts with."""
     magic = file.read(4)
     if magic != bytes((0, 0, 8, axes)):
-        raise CorruptDataError(f"{path} is no idx file of bytes with {axes} axes: it starts with {magic.hex()}")
+        raise CorruptDataError(f"{path} is not an idx file of bytes with {axes} axes: it starts with {magic.hex()}")
     sizes = file.read(4 * axes)
     if len(sizes) != 4 * axes:
         raise CorruptDataError(f"{path} ends within its header")

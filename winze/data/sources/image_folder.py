@@ -26,7 +26,7 @@ def folder_source(name: str, root: Path, size: int | None) -> Source:
         raise DataError(f"{root} has no class folders: it wants train/CLASS/*.png and test/CLASS/*.png, or CLASS/*.png")
     files = [_files(split, names) for split in splits]
     if not any(files):
-        raise DataError(f"{root} has class folders but not one image ({', '.join(sorted(SUFFIXES))})")
+        raise DataError(f"{root} has class folders but no images ({', '.join(sorted(SUFFIXES))})")
     shape, notes = _common_shape([path for split in files for path, _ in split], size)
     parts = [_part(split, shape, root) for split in files]
     return Source(name, tuple(names), parts[0], parts[1] if len(parts) == 2 else None, str(root), (*left_out, *notes))
@@ -47,7 +47,7 @@ def split_folders(root: Path) -> tuple[Path | None, Path | None, tuple[str, ...]
     others = [child for child in _folders(root) if child not in splits]
     if not splits:
         if len(found) > 1:
-            raise DataError(f"{root}: {_named(found)} hold no class folders; images belong into train/CLASS/*.png")
+            raise DataError(f"{root}: {_named(found)} hold no class folders; images belong in train/CLASS/*.png")
         return None, None, ()
     if not train and (others or len(splits) > 1):
         raise DataError(f"{root} has {_named([*splits, *others])}, but no train/ with class folders in it")

@@ -62,7 +62,7 @@ class Source:
     def __post_init__(self) -> None:
         parts = [part for part in (self.train, self.test) if part is not None]
         if not parts or not any(len(part) for part in parts):
-            raise DataError(f"{self.name}: there is not one sample in {self.found}")
+            raise DataError(f"{self.name}: there are no samples in {self.found}")
         for part in parts:
             check_labels(part.labels, len(self.classes), f"{self.name} in {self.found}")
 

@@ -87,7 +87,7 @@ def plain(value: Any, where: str = "config") -> Any:
 def _mapping(value: Mapping[Any, Any], where: str) -> dict[str, Any]:
     for key in value:
         if not isinstance(key, str):
-            raise ValueError(f"{where}: the key {key!r} is no text")
+            raise ValueError(f"{where}: the key {key!r} is not a string")
     return {key: plain(item, f"{where}.{key}") for key, item in value.items()}
 
 

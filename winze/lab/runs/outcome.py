@@ -26,7 +26,7 @@ def metrics(folder: Path) -> list[dict[str, Any]]:
     try:
         rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not all(isinstance(row["phase"], str) and all(_is_metric(*one) for one in row.items()) for row in rows):
-            raise ValueError("a line that is no row of metrics")
+            raise ValueError("a line that is not a row of metrics")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise StoreError(f"{path} was cut short or changed ({error}); remove {folder} and run it again") from error
     return rows

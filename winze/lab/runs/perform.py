@@ -147,7 +147,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
     while (told := read(folder)) is None or "threads" not in told or told.get("launch") != _launch():
         if time.monotonic() > give_up:
-            raise StoreError(f"the first process of this run has not begun {folder} within {PATIENCE:.0f} s")
+            raise StoreError(f"the first process of this run did not begin {folder} within {PATIENCE:.0f} s")
         time.sleep(0.05)
     own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
     with switches(Hardware(threads=told["threads"]), torch.device("cpu")):

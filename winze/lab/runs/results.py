@@ -272,7 +272,7 @@ def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
     try:
         told = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise ResultsError(f"{file} was cut short or is no JSON: {error}") from error
+        raise ResultsError(f"{file} was cut short or is not JSON: {error}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
         raise ResultsError(f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones")
     if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():

@@ -222,7 +222,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except (ValueError, RecursionError) as error:
-        raise StoreError(f"{path} was cut short or is no JSON ({error}); remove {folder}") from error
+        raise StoreError(f"{path} was cut short or is not JSON ({error}); remove {folder}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND:
         raise StoreError(f"{path} was not written by winze: it is no {KIND}")
     version = told.get("version")
@@ -268,7 +268,7 @@ def check(folder: Path) -> dict[str, Any]:
     """
     told = read(folder)
     if told is None or told.get("status") != "done":
-        raise StoreError(f"{folder} is no finished run")
+        raise StoreError(f"{folder} is not a finished run")
     absent = [name for name in JOB if name not in told]
     if absent or not key_of(told["recipe"], told["config"], told["seed"]) == told["key"] == folder.name:
         why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
@@ -276,7 +276,7 @@ def check(folder: Path) -> dict[str, Any]:
     for name, digest in told.get("sha256", {}).items():
         path = folder / name
         if not FILE.fullmatch(name) or not isinstance(digest, str):  # a name from a file must not be a path
-            raise StoreError(f"{folder / RUN} was changed: {name!r} is no file of a run; remove {folder}")
+            raise StoreError(f"{folder / RUN} was changed: {name!r} is not a file of a run; remove {folder}")
         if not path.is_file():
             if path.suffix == WEIGHTS:
                 continue

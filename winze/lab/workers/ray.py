@@ -190,7 +190,7 @@ def _knock(address: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        raise RayError(f"the server at {address} is no Ray cluster; it is the value of RAY_ADDRESS") from None
+        raise RayError(f"the server at {address} is not a Ray cluster; it is the value of RAY_ADDRESS") from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
         raise RayError(f"Ray at {address} is unhealthy: {said}")

@@ -78,7 +78,7 @@ class MomentsTable:
             place.relative = max(place.relative, block.rounding)
 
     def moments(self) -> list[Moments]:
-        """Give the moments of each place; the table is not to be fed any more."""
+        """Give the moments of each place; the table takes no more batches."""
         self._take_in(0, len(self._places))
         return self._places
 

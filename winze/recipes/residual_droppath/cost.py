@@ -98,7 +98,7 @@ recipe = Recipe(
         "one batch of random images is used again and again; loading and augmenting data are not timed",
         "on a CPU, time is that of the process, so that other processes do not count, and memory is what the forward "
         "pass saves for the backward pass; a GPU also gives the peak of allocated memory",
-        "ViT-B/16 is no network of the paper",
+        "ViT-B/16 is not a network of the paper",
     ),
     measures=("*_ratio", "*_ratio_stage?", "plain_seconds", "*_megabytes"),
 )  # fmt: skip

@@ -93,7 +93,7 @@ def anchors(site: Site, members: set[nn.Module], holder: nn.Module) -> Iterator[
     if None in site.position:
         raise SourceError("its instructions have no positions in a source")
     inside = set(holder.modules())
-    reason = f"the sum is made in {site.code.co_name}, which is no method of a module"
+    reason = f"the sum is made in {site.code.co_name}, which is not a method of a module"
     for owners in (members & inside, members - inside):
         try:
             yield from _anchors(site, owners)

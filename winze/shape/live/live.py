@@ -405,7 +405,7 @@ def _class_function(kind: type, name: str) -> FunctionType:
     for base in kind.__mro__:
         if name in vars(base):
             return vars(base)[name]
-    raise CaptureError(f"{kind.__name__} has no {name} any more")
+    raise CaptureError(f"{kind.__name__} no longer has {name}")
 
 
 def _functions(function: Any, depth: int = 0) -> list[FunctionType]:

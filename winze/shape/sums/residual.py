@@ -482,7 +482,7 @@ def is_picked(node: fx.Node) -> bool:
 
 
 def _is_spoilt(node: fx.Node) -> bool:
-    """Whether an operand of a sum is changed in place afterwards, so that its terms are not at hand any more."""
+    """Whether an operand of a sum is changed in place afterwards, so that its terms are no longer at hand."""
     later = (user for term in operands(node) for user in term.users if user is not node)
     return any(user.meta["operation"].overwrites for user in later if "operation" in user.meta)
 

@@ -17,7 +17,7 @@ class Objective(nn.Module):
     """The loss of a network on a batch, and how the network is judged.
 
     An objective is a module: its parameters are trained with the network's, its state is moved, stored and restored.
-    Python state belongs into `get_extra_state` / `set_extra_state`. Set `capturable = True` only where nothing but
+    Python state belongs in `get_extra_state` / `set_extra_state`. Set `capturable = True` only where nothing but
     tensors on the device changes between two steps: `fit` may then replay the step as a CUDA graph, which runs no
     Python; `advance` is always called.
     """
@@ -125,6 +125,6 @@ def judged(
             values = [torch.as_tensor(value, device=home).double() for value in (len(x), *found.values())]
             sums = sums + torch.stack(values)
     if names is None:
-        raise ValueError("evaluate: not one sample")
+        raise ValueError("evaluate: no samples")
     samples, *totals = (sums if reduce is None else reduce(sums)).tolist()
     return {name: total / samples for name, total in zip(names, totals, strict=True)}

@@ -34,10 +34,10 @@ class CrossEntropy(Objective):
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
         logits = _logits(net, x)
         if logits.ndim > 1 and logits.shape[1] < self.classes:
-            raise ValueError(f"labels go up to {self.classes - 1}, but {_name(net)} puts out {logits.shape[1]} classes")
+            raise ValueError(f"labels go up to {self.classes - 1}, but {_name(net)} outputs {logits.shape[1]} classes")
         if self.temperature is not None and logits.ndim != 2:
             raise ValueError(
-                f"a temperature divides logits [sample, class]; {_name(net)} puts out a tensor of shape "
+                f"a temperature divides logits [sample, class]; {_name(net)} outputs a tensor of shape "
                 f"{tuple(logits.shape)}"
             )
         labels = _fitting(y, logits, net)
@@ -52,7 +52,7 @@ class CrossEntropy(Objective):
         answers = labels.argmax(1) if labels.is_floating_point() else labels
         if int(answers.max()) >= logits.shape[1]:
             raise ValueError(
-                f"labels go up to {int(answers.max())}, but {_name(net)} puts out {logits.shape[1]} classes"
+                f"labels go up to {int(answers.max())}, but {_name(net)} outputs {logits.shape[1]} classes"
             )
         best = logits.topk(5 if logits.shape[1] > 5 else 1, 1).indices == answers[:, None]
         each = answers.numel() // len(answers)  # of a map, the mean over its positions counts
@@ -104,7 +104,7 @@ def _logits(net: nn.Module, x: Tensor) -> Tensor:
     logits = net(x)
     if not isinstance(logits, Tensor):
         raise ValueError(
-            f"cross-entropy takes logits [sample, class]; {_name(net)} puts out a {type(logits).__name__}: "
+            f"cross-entropy takes logits [sample, class]; {_name(net)} outputs a {type(logits).__name__}: "
             "give Training an objective= of your own"
         )
     return in_float(logits)

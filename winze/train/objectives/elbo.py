@@ -79,7 +79,7 @@ class NegativeElbo(Objective):
         if not (isinstance(given, tuple) and len(given) == 3):
             raise ValueError(
                 f"Elbo takes (x̂, μ, log σ²) of a variational autoencoder such as winze/vae; "
-                f"{type(uncompiled(net)).__name__} puts out a {type(given).__name__}"
+                f"{type(uncompiled(net)).__name__} outputs a {type(given).__name__}"
             )
         found, mean, log_variance, target = (in_float(part) for part in (*given, x))
         if self.goal.likelihood == "bernoulli":
