@@ -271,7 +271,7 @@ def best_for(readings: Readings, data: str) -> Best | None:
 
 
 def _gain(correct: Array | None, best: int, count: int) -> tuple[float, float]:
-    """The 95 % interval of what the best of `count` places is right on more often than the last, sample by sample."""
+    """The 95 % interval of the accuracy that the best of `count` places has over the last, paired over the samples."""
     if correct is None or correct.ndim != 2 or len(correct) != count or correct.shape[1] < 2 or count < 2:
         return NAN, NAN
     more = correct[best].astype(float) - correct[-1].astype(float)
