@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,11 @@ class Reference:
 
 @dataclass(frozen=True)
 class Best:
-    """The place with the best probe on some data; `gain` is over the last place."""
+    """The place with the best probe on some data; `gain` is over the last place.
+
+    `low` and `high` are the gain's 95 % interval over the samples, wide enough for a best of so many places; NaN where
+    no correctness per sample is stored. `refused` says why no place is to be taken: the best probe is at chance.
+    """
 
     place: Place
     accuracy: float
@@ -56,6 +61,14 @@ class Best:
     gain: float
     kappa: float
     rho: float
+    low: float = NAN
+    high: float = NAN
+    refused: str = ""
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the place is better than the last one by more than the samples leave open."""
+        return not self.refused and not self.low <= 0
 
 
 def places(readings: Readings) -> list[Place]:
@@ -248,9 +261,22 @@ def best_for(readings: Readings, data: str) -> Best | None:
     curve = column(readings, "probe", data)
     if not np.isfinite(curve).any():
         return None
-    place = best_place(places(readings), curve)
+    spots, name = places(readings), home(readings) if data is None else data
+    place = best_place(spots, curve)
     top, last = float(np.nanmax(curve)), float(curve[-1])
-    return Best(place, top, last, top - last, kappa(curve), rho(curve))
+    row = next(row for row in at(readings, "probe", data) if row.index == place.index and row.value == top)
+    low, high = _gain(readings.arrays.get(f"correct/{name}"), spots.index(place), len(spots))
+    refused = _at_chance("the best probe", row, _chance(readings, name))
+    return Best(place, top, last, top - last, kappa(curve), rho(curve), low, high, refused)
+
+
+def _gain(correct: Array | None, best: int, count: int) -> tuple[float, float]:
+    """The 95 % interval of the accuracy that the best of `count` places has over the last, paired over the samples."""
+    if correct is None or correct.ndim != 2 or len(correct) != count or correct.shape[1] < 2 or count < 2:
+        return NAN, NAN
+    more = correct[best].astype(float) - correct[-1].astype(float)
+    half = NormalDist().inv_cdf(1 - 0.025 / (count - 1)) * float(more.std(ddof=1)) / len(more) ** 0.5
+    return float(more.mean()) - half, float(more.mean()) + half
 
 
 def extreme(readings: Readings, measure: str) -> Place:

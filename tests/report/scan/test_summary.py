@@ -1,6 +1,7 @@
 """The sentences, on readings whose answers are known."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from winze.measure.value import CONSTANT
 from winze.readings import Readings
 from winze.readings.facts import entrance
 from winze.report import comparison, summary
+from winze.report.scan.opening import lead, numbers
 
 NAN = float("nan")
 
@@ -95,6 +97,37 @@ def test_other_data_served_best_by_the_last_layer_gets_no_gain() -> None:
     assert "For `a` take the last layer, 2, `features.4`." in said
     assert "For `b` take layer 1, `features.1` (no better than the last layer, but earlier)." in said
     assert "For `c` take layer 1, `features.1` (50 %; the last layer was not read)." in said
+
+
+def with_other(probes: list[float], chance: float = 0.1, samples: int = 200) -> Readings:
+    """A scan with samples of other data, on which each layer is right on the first ones."""
+    readings = scan(probe=[0.5, 0.97, 0.98], ood={"a": probes})
+    right = np.arange(samples) < samples * np.array(probes)[:, None]
+    readings.arrays["correct/a"] = right
+    readings.arrays["correct/a"][0] = right[0, ::-1]  # of other samples
+    readings.conventions = readings.conventions.having(chance={"a": chance})
+    for row in [row for row in readings.rows if row.data == "a"]:
+        readings.rows[readings.rows.index(row)] = replace(row, n=samples)
+    return readings
+
+
+@pytest.mark.parametrize(
+    ("probes", "said"),
+    [
+        ([0.6, 0.4, 0.3], r"For `a` take layer 1, .* \(\+30 points over the last layer\)"),
+        (
+            [0.42, 0.41, 0.4],
+            r"best is layer 1, .*, but not clearly above the last .* interval -\S+ to \+\S+ points",
+        ),
+        ([0.12, 0.11, 0.1], r"no layer is of use: the best probe, 12 % .*, is not clearly above chance, 10 %"),
+    ],
+)
+def test_a_layer_for_other_data_is_named_only_where_the_samples_tell_it_apart(probes: list[float], said: str) -> None:
+    readings = with_other(probes)
+    (told,) = (sentence for sentence in summary(readings) if sentence.startswith("For `a`"))
+    assert re.search(said, told)
+    lost = "OOD accuracy lost" in {one.title for one in numbers(readings, 0.95)}
+    assert lost == ("points of OOD accuracy" in lead({"a": readings}, 0.95)) == ("take layer" in told)
 
 
 def test_notes_of_the_scan_come_last() -> None:

@@ -37,7 +37,8 @@ def lead(scans: dict[str, Readings], threshold: float) -> str:
         return f"No tunnel: probe accuracy rises up to the last layer, {total}, which reaches {reached}."
     where = f"Layers 1-{first} of {total} already reach" if first > 1 else f"Layer 1 of {total} already reaches"
     rest = f"the remaining {total - first} layers form" if total - first > 1 else "the last layer forms"
-    lost = [best.gain for data in facts.others(readings) if (best := facts.best_for(readings, data))]
+    bests = (facts.best_for(readings, data) for data in facts.others(readings))
+    lost = [best.gain for best in bests if best is not None and best.is_clear]
     costs = "s" if total - first == 1 else ""
     fall = f" and lose{costs} {points(max(lost))[1:]} points of OOD accuracy" if lost and max(lost) >= LEVEL else ""
     return f"{where} {reached} probe accuracy; {rest} a tunnel{fall}."
@@ -59,7 +60,7 @@ def numbers(readings: Readings, threshold: float) -> list[OpeningNumber]:
         made.append(OpeningNumber("tunnel", "none", f"of {len(places)} layers"))
     for data in facts.others(readings)[:1]:
         best = facts.best_for(readings, data)
-        if best is not None and isfinite(best.gain):
+        if best is not None and isfinite(best.gain) and best.is_clear:
             what = f"{percent(best.accuracy)} at layer {best.place.index + 1}, {percent(best.last)} at the last"
             made.append(OpeningNumber("OOD accuracy lost", f"{points(best.gain).lstrip('+')} points", what))
     if start is not None and start != places[-1]:

@@ -102,12 +102,17 @@ def _others(readings: Readings) -> list[str]:
         if best is None:
             continue
         at = f"layer {best.place.index + 1}, `{best.place.name}`"
-        if [best.place] == last:
+        if best.refused:
+            sentences.append(f"For `{data}` no layer is of use: {best.refused}.")
+        elif [best.place] == last:
             sentences.append(f"For `{data}` take the last layer, {best.place.index + 1}, `{best.place.name}`.")
         elif not isfinite(best.gain):
             sentences.append(f"For `{data}` take {at} ({percent(best.accuracy)}; the last layer was not read).")
         elif best.gain < LEVEL:
             sentences.append(f"For `{data}` take {at} (no better than the last layer, but earlier).")
+        elif not best.is_clear:
+            spread = f"95 % interval {points(best.low)} to {points(best.high)} points"
+            sentences.append(f"For `{data}` the best is {at}, but not clearly above the last layer ({spread}).")
         else:
             sentences.append(f"For `{data}` take {at} ({points(best.gain)} points over the last layer).")
     return sentences
