@@ -1,5 +1,6 @@
 """CONTRIBUTING's three lists from outside the package: a rule, a measure and a recipe in one file of one's own."""
 
+import json
 import math
 import re
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 import winze
-from winze.cli import DONE, main
+from winze.cli import BAD_INPUT, DONE, main
 from winze.lab.runs.store import Runs
 from winze.readings import Readings
 
@@ -87,6 +88,14 @@ def test_a_rule_a_measure_and_a_recipe_from_outside_are_run_and_shown_on_the_pag
     page = Path(said.splitlines()[-1]).read_text()
     assert "spectral gap" in page
     assert "a larger weight raises the gap" in page
+
+
+def test_set_gives_a_rule_from_outside_a_value_of_its_own(mine, capsys):
+    assert main(["run", mine, "--scale", "smoke", "--set", "network.rule.a=0.25", "--accelerator", "cpu"]) == DONE
+    stored = [json.loads((run.folder / "run.json").read_text())["config"] for run in Runs("runs").all()]
+    assert [config["network"]["rule"]["a"] for config in stored] == [0.25], stored
+    assert main(["run", mine, "--scale", "smoke", "--set", "network.rule.b=0.25"]) == BAD_INPUT
+    assert "Weighted has no field 'b'; there is a" in capsys.readouterr().err
 
 
 def test_a_rule_and_a_measure_from_outside_are_seen_in_a_scan_and_on_its_page(mine, tmp_path):
