@@ -25,8 +25,9 @@ FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
 SHOWN = 4  # cells of a headline claim that are listed one by one, where the paper has a number for each
 BRACKETS = (
-    "Brackets: 95 % interval over seeds. In parentheses: supported cells; `a to b` is the range over cells. "
-    "A slope is per unit of its axis (temperature: per factor of ten)."
+    "Brackets: 95 % interval over seeds. In parentheses: supported cells; `a to b [c, d]` are the ends over all cells, of "
+    "their values and of their intervals; a cell of one seed has no interval. A slope is per unit of its axis "
+    "(temperature: per factor of ten)."
 )
 READ = (
     "A cell is *supported* where the 95 % interval over seeds lies wholly on the claimed side, *contradicted* where it "
@@ -113,12 +114,12 @@ def _effects(cells: Sequence[tuple[str, Verdict]], unit: str, listed: bool) -> s
 
 
 def _range(verdicts: Sequence[Verdict], factor: float) -> str:
-    """The least and the largest estimate and the interval around all; cells with an interval hide those without."""
-    bounded = [one for one in verdicts if math.isfinite(one.low + one.high)]
-    shown = bounded or verdicts
-    ends = dict.fromkeys(_brief(factor * edge(one.estimate for one in shown)) for edge in (min, max))
-    within = (factor * min(one.low for one in bounded), factor * max(one.high for one in bounded)) if bounded else ()
-    return " to ".join(ends) + (_between(*within) if within else "")
+    """The least and the largest estimate, and around the intervals of all cells; too few seeds give none."""
+    estimates = [one.estimate for one in verdicts]
+    bounds = [edge for one in verdicts for edge in (one.low, one.high) if math.isfinite(edge)]
+    ends = dict.fromkeys(_brief(factor * edge(estimates)) for edge in (min, max))
+    edges = estimates + bounds
+    return " to ".join(ends) + (_between(factor * min(edges), factor * max(edges)) if bounds else "")
 
 
 def _effect(verdict: Verdict, factor: float, unit: str) -> str:

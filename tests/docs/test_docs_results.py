@@ -144,7 +144,7 @@ def test_effects_of_cells_are_a_range_unless_each_has_a_published_number():
     assert pages._effects(cells[:2], " points", listed=True) == "1: 100 [0, 200] points<br>2: 200 [100, 300] points"
 
 
-def test_a_range_keeps_slopes_apart_and_leaves_out_cells_without_an_interval():
+def test_a_range_keeps_slopes_apart_and_holds_cells_without_an_interval():
     nan = float("nan")
     cells = [
         ("", pages.Verdict("inconclusive", said, one, low, high, 3))
@@ -154,7 +154,7 @@ def test_a_range_keeps_slopes_apart_and_leaves_out_cells_without_an_interval():
             ("score; slope 2", 2.0, 1.0, 3.0),
         )
     ]
-    assert pages._effects(cells, "", listed=False) == "-4 [-5, -3]<br>slope 2 [1, 3]"
+    assert pages._effects(cells, "", listed=False) == "-9 to -4 [-9, -3]<br>slope 2 [1, 3]"
 
 
 def test_a_slope_says_which_means_it_connects():
