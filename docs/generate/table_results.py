@@ -25,7 +25,7 @@ FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
 SHOWN = 4  # cells of a headline claim that are listed one by one, where the paper has a number for each
 BRACKETS = (
-    "Brackets: 95 % interval over seeds. In parentheses: supported cells; `a to b [c, d]` are the ends over all cells, of "
+    "Brackets: 95 % interval over seeds. In parentheses: supported cells; `a to b [c, d]` are the ends over cells, of "
     "their values and of their intervals; a cell of one seed has no interval. A slope is per unit of its axis "
     "(temperature: per factor of ten)."
 )
