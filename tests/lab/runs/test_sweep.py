@@ -25,6 +25,10 @@ def ends(marks):
     return sorted(seed for what, seed, _ in marked(marks) if what == "end")
 
 
+def stored(runs):
+    return [facts.status for facts in Runs(runs).all()].count("done")
+
+
 def test_every_job_is_done_and_told_in_order(tmp_path):
     todo = jobs(tmp_path / "marks", 3)
     outcomes = sweep(todo, tmp_path / "runs", recipe=Lasting())
@@ -135,6 +139,7 @@ print([one.error for one in sweep(todo, {str(tmp_path / "runs")!r}, on="processe
         worker = soon(lambda: [int(place) for what, _, place in marked(tmp_path / "marks") if what == "begin"])[0]
         os.kill(worker, signal.SIGKILL)
         soon(lambda: len(marked(tmp_path / "marks")) > 3)
+        soon(lambda: stored(tmp_path / "runs") == len(ends(tmp_path / "marks")))  # none is between its end and its file
     finally:
         first.kill()
         first.wait()
