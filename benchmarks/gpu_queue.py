@@ -1,8 +1,8 @@
-"""The runs that one GPU still owes, in order of worth, as far as the time of a machine allows.
+"""The recipe runs that are still missing on a GPU, most valuable first, as far as the time of a machine allows.
 
     python benchmarks/gpu_queue.py --list                                   # items, runs done, minutes still needed
-    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # there, again and again until nothing fits
-    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # here
+    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # on the GPU, until nothing fits
+    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # back home
     python benchmarks/gpu_queue.py --mini --items 1-8 --hold 9 --pack out   # the same on a CPU, two tiny runs per item
 
 `--hold`: the minutes for which the machine is at hand, counted from the first command; only runs that end within them
@@ -31,7 +31,7 @@ from winze.lab.runs.job import plain
 from winze.lab.runs.results import load
 from winze.lab.runs.store import Runs
 from winze.lab.runs.sweep import sweep
-from winze.train import Hardware
+from winze.train import Hardware, StoreError
 
 THREADS = 1  # of every process, so that runs in pools of other sizes share trainings too
 ARCHIVES, ROOM = 8, 15 << 20  # archives, and bytes of files in each, before they are compressed
@@ -194,7 +194,7 @@ class Item:
 
     def told(self, runs: Runs, trained: set[str]) -> str:
         """How many runs are done, how long the others take, and the line."""
-        left = [job for job in self.jobs if not runs.is_done(job)]
+        left = [job for job in self.jobs if not is_done(runs, job)]
         whole, minutes = self.kept + len(self.jobs), sum(cost(self.line, job, trained) for job in left) / 60
         trained |= {training_of(job) for job in left}
         return f"{self.number:2d}  {whole - len(left):3d} of {whole:3d}  {minutes:6.1f} min  {PLAN[self.number - 1]}"
@@ -269,8 +269,9 @@ def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> lis
     Of runs that share a training, one is in a pool: the others would wait for it.
     """
     every = [(item.line, job) for item in items for job in item.jobs if job.key not in failed]
-    trained = {training_of(job) for _, job in every if runs.is_done(job)}
-    open_ = [(line, job) for line, job in every if not runs.is_done(job)]
+    done = {job.key for _, job in every if is_done(runs, job)}
+    trained = {training_of(job) for _, job in every if job.key in done}
+    open_ = [(line, job) for line, job in every if job.key not in done]
     chosen: list[tuple[Line, Job]] = []
     total = 0.0
     for line, job in sorted(open_, key=lambda one: not runs.folder(one[1]).is_dir()):
@@ -282,6 +283,14 @@ def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> lis
             chosen.append((line, job))
             total += own
     return chosen
+
+
+def is_done(runs: Runs, job: Job) -> bool:
+    """Whether a run is finished; a damaged one is not, and `sweep` names it."""
+    try:
+        return runs.is_done(job)
+    except StoreError:
+        return False
 
 
 def cost(line: Line, job: Job, trained: set[str]) -> float:
@@ -299,7 +308,7 @@ def training_of(job: Job) -> str:
 def pack(items: Iterable[Item], runs: Runs, folder: Path) -> str:
     """Write what finished runs read into archives, runs in the order of the plan; says what did not fit."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = {job.key: item.line for item in items for job in item.jobs if runs.is_done(job)}
+    done = {job.key: item.line for item in items for job in item.jobs if is_done(runs, job)}
     groups: list[list[Path]] = []
     rest, room = 0, 0
     for key, line in done.items():
