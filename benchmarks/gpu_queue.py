@@ -85,23 +85,23 @@ PAIR: dict[str, Any] = {"alpha": (1.0, 0.6)}
 SMALLER: dict[str, Any] = {"cost": 180, "alone": 330}
 DIFFUSION: dict[str, Any] = {"cost": 420, "alone": 600, "again": None}
 PLAN = (
-    # S2: the main contrast, and what else is read of the same networks
+    # masked autoencoders: the main contrast, and what else is read of the same networks
     masked("mae_alpha", CIFAR | PAIR),
     masked("mae_rank", PAIR),
     masked("mae_skips", CIFAR | {"skips": ("with",)}),
     masked("mae_skips", CIFAR | {"skips": ("without",)}),
-    # S6 and S5, which cost little
+    # generative features and synthetic data, which cost little
     Line("generative/transfer", 4, 45),
     Line("generative/reconstruction", 4, 45),
     Line("synthetic/meta", 200, 480, {"source": ("synthetic",)}, again=60),
     Line("synthetic/meta", 200, 480, {"source": ("real", "gan", "mlp")}, again=60),
-    # S7
+    # feature erosion
     Line("erosion/layers", 42, 220),
     Line("erosion/similarity", 40, 210, again=8),
     Line("erosion/needs", 25, 160),
-    # S3
+    # diffusion
     masked("diffusion", {"labels": ("none",)} | PAIR, **DIFFUSION),
-    # more of S2, S5, S6, S7, and the crossings
+    # more of all these, and what combines two papers
     masked("mae_alpha", CIFAR | {"alpha": (0.8, 0.7, 0.5)}),
     masked("mae_rank", {}),
     masked("mae_rules", {}, seeds=(0,)),
@@ -113,7 +113,7 @@ PLAN = (
     Line("generative/forgetting", 12, 110),
     Line("generative/drift", 12, 110, again=2),
     Line("synthetic/other_learners", 200, 480, again=20),
-    # S1 and S8: what the other systems still lack
+    # ResidualDroppath and the tunnel effect: what they still lack
     table1(DROPPATH | {"algorithm": ("output_sample", "weights_sample")}, (0, 1, 2)),
     Line("residual_droppath/gradients", 30, 200),
     Line("tunnel/protocol", 150, 900, {"pool": ("mean",), "probe": ("ridge",)}, again=10),
@@ -131,10 +131,10 @@ PLAN = (
     Line("tunnel/shorter", 8, 80),
     Line("tunnel/held", 8, 80),
     Line("residual_droppath/ablation", 8, 60),
-    # S9 and S4 at length
+    # temperature and supervised decayed shortcuts at length
     Line("temperature/training", 150, 600, {"network": ("resnet20",), "temperature": (1, 1000)}, scale="paper"),
     Line("decayed/supervised", 300, 900, {"blocks": (8, 12, 16), "alpha": (1.0, 0.7, 0.4)}, scale="paper"),
-    # more data, settings and length for S2 and S3
+    # more data, settings and length for masked autoencoders and diffusion
     masked("mae_alpha", TINY | PAIR, **SMALLER),
     masked("mae_skips", TINY, seeds=(0,), **SMALLER),
     masked("mae_maps", {}, seeds=(0,)),
