@@ -410,8 +410,9 @@ def test_a_last_update_that_blows_up_shows_in_the_test_loss():
 
 
 def test_logits_as_large_as_their_temperature_are_no_divergence():
-    sharp = Training(Epochs(2), 16, AdamW(1e3), objective=Classify(temperature=1e9))
-    assert fit(small(), DATA, sharp, tests={"test": DATA}).metrics[-1]["test_loss"] > 1e5
+    hot = Training(Epochs(2), 16, AdamW(1e3), objective=Classify(temperature=1e9))
+    wrong = POINTS, 1 - LABELS
+    assert fit(small(), DATA, hot, tests={"test": wrong}).metrics[-1]["test_loss"] > 1e5
 
 
 def test_a_checkpoint_of_weights_that_are_nan_is_told_for_what_it_is(tmp_path):
