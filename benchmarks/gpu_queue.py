@@ -1,8 +1,8 @@
-"""The runs that one GPU still owes, in order of worth, as far as the time of a machine allows.
+"""The recipe runs that are still missing on a GPU, most valuable first, as far as the time of a machine allows.
 
     python benchmarks/gpu_queue.py --list                                   # items, runs done, minutes still needed
-    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # there, again and again until nothing fits
-    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # here
+    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # on the GPU, until nothing fits
+    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # back home
     python benchmarks/gpu_queue.py --mini --items 1-8 --hold 9 --pack out   # the same on a CPU, two tiny runs per item
 
 `--hold`: the minutes for which the machine is at hand, counted from the first command; only runs that end within them
@@ -31,7 +31,7 @@ from winze.lab.runs.job import plain
 from winze.lab.runs.results import load
 from winze.lab.runs.store import Runs
 from winze.lab.runs.sweep import sweep
-from winze.train import Hardware
+from winze.train import Hardware, StoreError
 
 THREADS = 1  # of every process, so that runs in pools of other sizes share trainings too
 ARCHIVES, ROOM = 8, 15 << 20  # archives, and bytes of files in each, before they are compressed
@@ -85,23 +85,23 @@ PAIR: dict[str, Any] = {"alpha": (1.0, 0.6)}
 SMALLER: dict[str, Any] = {"cost": 180, "alone": 330}
 DIFFUSION: dict[str, Any] = {"cost": 420, "alone": 600, "again": None}
 PLAN = (
-    # S2: the main contrast, and what else is read of the same networks
+    # masked autoencoders: the main contrast, and what else is read of the same networks
     masked("mae_alpha", CIFAR | PAIR),
     masked("mae_rank", PAIR),
     masked("mae_skips", CIFAR | {"skips": ("with",)}),
     masked("mae_skips", CIFAR | {"skips": ("without",)}),
-    # S6 and S5, which cost little
+    # generative features and synthetic data, which cost little
     Line("generative/transfer", 4, 45),
     Line("generative/reconstruction", 4, 45),
     Line("synthetic/meta", 200, 480, {"source": ("synthetic",)}, again=60),
     Line("synthetic/meta", 200, 480, {"source": ("real", "gan", "mlp")}, again=60),
-    # S7
+    # feature erosion
     Line("erosion/layers", 42, 220),
     Line("erosion/similarity", 40, 210, again=8),
     Line("erosion/needs", 25, 160),
-    # S3
+    # diffusion
     masked("diffusion", {"labels": ("none",)} | PAIR, **DIFFUSION),
-    # more of S2, S5, S6, S7, and the crossings
+    # more of all these, and what combines two papers
     masked("mae_alpha", CIFAR | {"alpha": (0.8, 0.7, 0.5)}),
     masked("mae_rank", {}),
     masked("mae_rules", {}, seeds=(0,)),
@@ -113,7 +113,7 @@ PLAN = (
     Line("generative/forgetting", 12, 110),
     Line("generative/drift", 12, 110, again=2),
     Line("synthetic/other_learners", 200, 480, again=20),
-    # S1 and S8: what the other systems still lack
+    # ResidualDroppath and the tunnel effect: what they still lack
     table1(DROPPATH | {"algorithm": ("output_sample", "weights_sample")}, (0, 1, 2)),
     Line("residual_droppath/gradients", 30, 200),
     Line("tunnel/protocol", 150, 900, {"pool": ("mean",), "probe": ("ridge",)}, again=10),
@@ -131,10 +131,10 @@ PLAN = (
     Line("tunnel/shorter", 8, 80),
     Line("tunnel/held", 8, 80),
     Line("residual_droppath/ablation", 8, 60),
-    # S9 and S4 at length
+    # temperature and supervised decayed shortcuts at length
     Line("temperature/training", 150, 600, {"network": ("resnet20",), "temperature": (1, 1000)}, scale="paper"),
     Line("decayed/supervised", 300, 900, {"blocks": (8, 12, 16), "alpha": (1.0, 0.7, 0.4)}, scale="paper"),
-    # more data, settings and length for S2 and S3
+    # more data, settings and length for masked autoencoders and diffusion
     masked("mae_alpha", TINY | PAIR, **SMALLER),
     masked("mae_skips", TINY, seeds=(0,), **SMALLER),
     masked("mae_maps", {}, seeds=(0,)),
@@ -194,7 +194,7 @@ class Item:
 
     def told(self, runs: Runs, trained: set[str]) -> str:
         """How many runs are done, how long the others take, and the line."""
-        left = [job for job in self.jobs if not runs.is_done(job)]
+        left = [job for job in self.jobs if not is_done(runs, job)]
         whole, minutes = self.kept + len(self.jobs), sum(cost(self.line, job, trained) for job in left) / 60
         trained |= {training_of(job) for job in left}
         return f"{self.number:2d}  {whole - len(left):3d} of {whole:3d}  {minutes:6.1f} min  {PLAN[self.number - 1]}"
@@ -269,8 +269,9 @@ def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> lis
     Of runs that share a training, one is in a pool: the others would wait for it.
     """
     every = [(item.line, job) for item in items for job in item.jobs if job.key not in failed]
-    trained = {training_of(job) for _, job in every if runs.is_done(job)}
-    open_ = [(line, job) for line, job in every if not runs.is_done(job)]
+    done = {job.key for _, job in every if is_done(runs, job)}
+    trained = {training_of(job) for _, job in every if job.key in done}
+    open_ = [(line, job) for line, job in every if job.key not in done]
     chosen: list[tuple[Line, Job]] = []
     total = 0.0
     for line, job in sorted(open_, key=lambda one: not runs.folder(one[1]).is_dir()):
@@ -282,6 +283,14 @@ def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> lis
             chosen.append((line, job))
             total += own
     return chosen
+
+
+def is_done(runs: Runs, job: Job) -> bool:
+    """Whether a run is finished; a damaged one is not, and `sweep` names it."""
+    try:
+        return runs.is_done(job)
+    except StoreError:
+        return False
 
 
 def cost(line: Line, job: Job, trained: set[str]) -> float:
@@ -299,7 +308,7 @@ def training_of(job: Job) -> str:
 def pack(items: Iterable[Item], runs: Runs, folder: Path) -> str:
     """Write what finished runs read into archives, runs in the order of the plan; says what did not fit."""
     folder.mkdir(parents=True, exist_ok=True)
-    done = {job.key: item.line for item in items for job in item.jobs if runs.is_done(job)}
+    done = {job.key: item.line for item in items for job in item.jobs if is_done(runs, job)}
     groups: list[list[Path]] = []
     rest, room = 0, 0
     for key, line in done.items():

@@ -80,7 +80,7 @@ def _headline(recipe: Recipe, line: Judged, page: str) -> list[str]:
     supported = [verdict.word for *_, verdict in ran].count(SUPPORTED)
     word = f"**{line.word}**" + (f" ({supported} of {len(ran)})" if len(ran) > 1 else "")
     text = f"[{_short(line.statement.text)}]({page})"
-    runs = f"{_trained(recipe, line)}, {seeds} seeds"
+    runs = f"{_trained(recipe, line)}, {seeds} seed{'s' * (seeds != '1')}"
     return [text, word, theirs or "-", here or "-", runs.removeprefix("-, ")]
 
 

@@ -72,6 +72,16 @@ def test_runs_that_were_begun_come_first(queue, tmp_path):
     assert queue.fitting([whole], Runs(tmp_path), set(), left=35)[0][1] == whole.jobs[-1]
 
 
+def test_a_damaged_run_is_named_and_stops_no_other(queue, tmp_path, capsys):
+    whole = item(queue)
+    damaged = tmp_path / whole.jobs[0].key / store.RUN
+    damaged.parent.mkdir()
+    damaged.write_text("{")
+    queue.perform([replace(whole, jobs=whole.jobs[:1])], tmp_path, 1e6, Hardware("cpu"))
+    assert f"{damaged} was cut short or is not JSON" in capsys.readouterr().out
+    assert queue.fitting([whole], Runs(tmp_path), {whole.jobs[0].key}, left=35)[0][1] == whole.jobs[1]
+
+
 def test_one_of_several_runs_that_share_a_training_is_in_a_pool(queue, tmp_path):
     first, same = item(queue, "erosion/layers"), item(queue, "erosion/similarity", number=2)
     chosen = queue.fitting([first, same], Runs(tmp_path), set(), left=1e6)

@@ -13,6 +13,7 @@ from winze.train import (
     SGD,
     AdamW,
     Checkpoints,
+    Classify,
     Cosine,
     CrossEntropy,
     DivergedError,
@@ -406,6 +407,12 @@ def test_a_loss_that_is_finite_and_absurd_is_an_error(optimizer):
 def test_a_last_update_that_blows_up_shows_in_the_test_loss():
     with pytest.raises(DivergedError, match=r"the test loss after step 1 is .*e\+.*that of the first step was"):
         fit(small(), DATA, Training(Steps(1), 16, SGD(1e9)), tests={"test": DATA})
+
+
+def test_logits_as_large_as_their_temperature_are_no_divergence():
+    hot = Training(Epochs(2), 16, AdamW(1e3), objective=Classify(temperature=1e9))
+    wrong = POINTS, 1 - LABELS
+    assert fit(small(), DATA, hot, tests={"test": wrong}).metrics[-1]["test_loss"] > 1e5
 
 
 def test_a_checkpoint_of_weights_that_are_nan_is_told_for_what_it_is(tmp_path):

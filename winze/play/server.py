@@ -86,9 +86,7 @@ def _refused(guard: Guard, request: Request) -> Response | None:
     given = request.query_params.get("token")
     if given is not None and guard.token is not None and guard.allows_token(given):
         answer = RedirectResponse("/", 303, HEADERS)
-        answer.set_cookie(
-            guard.cookie, given, httponly=True, samesite="lax"
-        )  # strict would refuse a link on another site
+        answer.set_cookie(guard.cookie, given, httponly=True, samesite="lax")  # strict refuses links on other sites
         return answer
     if given is None and guard.allows_token(request.cookies.get(guard.cookie)):
         return None

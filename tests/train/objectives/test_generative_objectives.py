@@ -166,5 +166,10 @@ def test_labels_that_are_missing_are_named():
 
 
 def test_labels_that_the_network_was_not_built_for_are_named():
+    net, labels = UViT(2, 32, side=8, labels=2), torch.zeros(len(IMAGES), dtype=torch.int64)
+    trained, judged = (Denoise(labels=True).build(1) for _ in range(2))
+    trained.labels(torch.tensor([0, 1, 2]))
     with pytest.raises(ValueError, match="labels go up to 2; the network was built for 2 classes"):
-        Denoise(labels=True).build(1)(UViT(2, 32, side=8, labels=2), IMAGES, torch.full((len(IMAGES),), 2))
+        trained(net, IMAGES, labels)  # of a batch that happens to hold none of them
+    with pytest.raises(ValueError, match="labels go up to 2; the network was built for 2 classes"):
+        judged.eval().judge(net, IMAGES, labels + 2)

@@ -21,7 +21,7 @@ def alignment_maps(title: str, at: PointsAt, row: Callable[[Point], str]) -> Dra
     def draw(runs: PointRuns, theme: str = "light") -> Any:
         rows: dict[str, Array] = {}
         for point, (first, *_) in chosen(runs, at).items():
-            last = max(one.index or 0 for one in first.rows if one.measure == "alignment")
+            last = max((one.index or 0 for one in first.rows if one.measure == "alignment"), default=0)
             maps = {int(name[10:]): one for name, one in first.arrays.items() if name.startswith("alignment/")}
             rows |= {f"{row(point)}, step {step}": maps[step] / 255 for step in sorted(maps)}
         if not rows:

@@ -38,9 +38,9 @@ def lead(scans: dict[str, Readings], threshold: float) -> str:
     where = f"Layers 1-{first} of {total} already reach" if first > 1 else f"Layer 1 of {total} already reaches"
     rest = f"the remaining {total - first} layers form" if total - first > 1 else "the last layer forms"
     bests = (facts.best_for(readings, data) for data in facts.others(readings))
-    lost = [best.gain for best in bests if best is not None and best.is_clear]
+    lost = [best.gain for best in bests if best is not None and best.is_clear and best.gain >= LEVEL]
     costs = "s" if total - first == 1 else ""
-    fall = f" and lose{costs} {points(max(lost))[1:]} points of OOD accuracy" if lost and max(lost) >= LEVEL else ""
+    fall = f" and lose{costs} {points(max(lost))[1:]} points of OOD accuracy" if lost else ""
     return f"{where} {reached} probe accuracy; {rest} a tunnel{fall}."
 
 

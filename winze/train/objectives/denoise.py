@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from winze.networks.models.uvit import AtTime, kept_signal
 from winze.train.fields import Fraction
 from winze.train.objectives.base import Objective, uncompiled
+from winze.train.objectives.classify import classes_of
 from winze.train.training import Goal
 
 
@@ -44,7 +45,8 @@ class NoisePrediction(Objective):
 
     def __init__(self, goal: Denoise | None = None) -> None:
         super().__init__()
-        self.goal, self._checked = Denoise() if goal is None else goal, False
+        self.goal = Denoise() if goal is None else goal
+        self.classes = 0  # how many the labels distinguish, as far as they were seen
 
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
         return self._errors(net, x, y, torch.rand(len(x), device=x.device), torch.randn_like(x)).mean()
@@ -59,6 +61,11 @@ class NoisePrediction(Objective):
     def view(self, net: nn.Module) -> nn.Module:
         return AtTime(net, self.goal.read_at, self.goal.beta)
 
+    def labels(self, y: Tensor | None) -> Tensor | None:
+        if y is not None and self.goal.labels:
+            self.classes = max(self.classes, classes_of(y))
+        return y
+
     def _errors(self, net: nn.Module, x: Tensor, y: Tensor | None, t: Tensor, noise: Tensor) -> Tensor:
         """The mean squared error of each sample."""
         kept = kept_signal(t, self.goal.beta).to(x.dtype).view(-1, *[1] * (x.ndim - 1))
@@ -70,10 +77,9 @@ class NoisePrediction(Objective):
         if y is None:
             raise ValueError("Denoise(labels=True) needs labels, and the data has none")
         none = int(getattr(uncompiled(net), "labels", 0))
-        if none and not self._checked:  # once, since it waits for the device
-            self._checked = True
-            if int(y.max()) >= none:
-                raise ValueError(f"labels go up to {int(y.max())}; the network was built for {none} classes")
+        classes = self.classes if self.training else classes_of(y)  # a captured step cannot look at labels
+        if none and classes > none:
+            raise ValueError(f"labels go up to {classes - 1}; the network was built for {none} classes")
         if not self.training:
             return y
         hidden = torch.rand(y.shape, device=y.device) < self.goal.drop_labels
