@@ -89,9 +89,10 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     if apart:
         evaluating = search(net, example, False, apart)
         training = search(net, larger, True, apart) if training else None
-    agree(evaluating, *([training] if training else []))
-    for found in (evaluating, *([training] if training else [])):
-        _check_shared([one for one in found.sums if not one.reason])
+    searches = [evaluating, *([training] if training else [])]
+    agree(*searches)
+    for each in searches:
+        _check_shared([one for one in each.sums if not one.reason])
     names = {module: name for name, module in net.named_modules()}
     wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
     entries: list[tuple[float, Junction, str]] = []

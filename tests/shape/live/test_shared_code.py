@@ -259,14 +259,19 @@ def test_side_outputs_of_a_forward_of_its_own_are_no_junctions() -> None:
     assert len(winze.junctions(Flat(), example=batch())) == 1
 
 
-def test_a_mean_with_a_deep_deviation_and_a_straight_through_step_are_no_junctions() -> None:
+@pytest.mark.parametrize(
+    "noise", [torch.randn_like, lambda x: torch.empty_like(x).normal_(), lambda x: torch.normal(0.0, 1.0, x.shape)]
+)
+def test_a_mean_with_a_deep_deviation_and_a_straight_through_step_are_no_junctions(
+    noise: Callable[[Tensor], Tensor],
+) -> None:
     class Sampled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.mean, self.deviation, self.codes = nn.Linear(WIDTH, WIDTH), mlp(), nn.Embedding(4, WIDTH)
 
         def forward(self, x: Tensor) -> Tensor:
-            z = self.mean(x) + self.deviation(x).exp() * torch.randn_like(x)
+            z = self.mean(x) + self.deviation(x).exp() * noise(x)
             code = self.codes(torch.cdist(z, self.codes.weight).argmin(1))
             return z + (code - z).detach()
 

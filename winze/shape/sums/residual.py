@@ -52,6 +52,7 @@ STRAIGHT = SCALINGS | WEIGHINGS | {"add", "getitem", "reshape", "view", "transpo
 LOOKUPS = {"getitem", "index_select", "embedding", "gather", "interpolate"}
 PIECES = {"chunk", "split", "split_with_sizes", "tensor_split", "unbind"}
 SHAPED_LIKE = {"expand_as", "view_as", "reshape_as", "type_as"}
+NOISE = {"randn", "randn_like", "normal", "normal_"}
 RESAMPLING = {"interpolate", "upsample", "upsample_nearest", "grid_sample", "pixel_shuffle"}
 
 
@@ -305,7 +306,7 @@ class ForwardGraph:
     def _is_noise(self, node: fx.Node) -> bool:
         """Whether a node is a multiple of noise of its own size."""
         factors = data_inputs(node) if _name(node) in SCALINGS else []
-        return any(f.meta["shape"] == node.meta["shape"] and "randn" in _name(f) for f in factors)
+        return any(f.meta["shape"] == node.meta["shape"] and _name(f) in NOISE for f in factors)
 
     def _joins(self, node: fx.Node) -> bool:
         return node.meta.get("call") in self.joining
