@@ -11,11 +11,13 @@ from torch import fx, nn
 from winze.memory import is_out_of_memory
 from winze.place import Place
 from winze.shape.junction import Junction, describe
-from winze.shape.live.live import ForeignJunction, live_of
+from winze.shape.live.foreign_junction import ForeignJunction
+from winze.shape.live.live import live_of
+from winze.shape.sums.bare_run import is_own
 from winze.shape.sums.example import Example, accepted, small
+from winze.shape.sums.forward_graph import upstream
 from winze.shape.sums.hook_sums import adding_hook
-from winze.shape.sums.residual import upstream
-from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, is_own, search
+from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, search
 
 
 class Junctions(list[Junction]):
