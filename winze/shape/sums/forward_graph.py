@@ -279,7 +279,7 @@ def name_of(node: fx.Node) -> str:
 
 
 def _weights(module: nn.Module) -> list[torch.Tensor]:
-    """The weight arrays of the layers inside: of linear layers, convolutions, and what else has two axes that are not 1."""
+    """The weights of linear layers and convolutions inside, and what else has two axes that are not 1."""
     found: list[torch.Tensor] = []
     for part in module.modules():
         for parameter in part.parameters(recurse=False):
