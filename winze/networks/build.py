@@ -208,7 +208,7 @@ def _made(spec: str, make: Any, options: dict[str, Any]) -> nn.Module:
     try:
         made = make(**options)
     except NetworkError as error:
-        raise NetworkError(f"{spec}: {error}") from error
+        raise type(error)(f"{spec}: {error}") from error
     except Exception as error:
         how = " with pretrained weights" if options.get("pretrained") or options.get("weights") else ""
         raise NetworkError(f"{spec} could not be built{how}: {one_line(error)}") from error

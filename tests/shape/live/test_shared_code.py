@@ -189,6 +189,35 @@ def test_a_sum_with_a_factor_rounds_as_it_did(add: Callable[[Tensor, Tensor], Te
     assert torch.equal(net(batch()), expected)
 
 
+@pytest.mark.parametrize(
+    ("add", "sign"),
+    [
+        (lambda x, f, g: x - (f + g), -1),
+        (lambda x, f, g: x.clone().sub_(f + g), -1),
+        (lambda x, f, g: x.add(f + g), 1),
+        (lambda x, f, g: torch.add(x, f + g, alpha=2), 2),
+    ],
+)
+def test_several_terms_are_added_or_taken_away_as_one_branch(add: Callable[..., Tensor], sign: int) -> None:
+    class Several(Layers):
+        def forward(self, x: Tensor) -> Tensor:
+            return add(x, self.layers[0](x), self.layers[1](x))
+
+    net = winze.rewire(Several(), winze.Scaled(0.5, 3.0), example=batch())
+    f, g = (layer(batch()) for layer in net.layers)
+    torch.testing.assert_close(net(batch()), 0.5 * batch() + 3 * sign * (f + g))
+
+
+@pytest.mark.parametrize("add", [lambda x, f, g: torch.add(x + f, g), lambda x, f, g: torch.add(g, x + f)])
+def test_a_call_that_adds_to_another_sum_is_listed(add: Callable[..., Tensor]) -> None:
+    class Called(Layers):
+        def forward(self, x: Tensor) -> Tensor:
+            return add(x, self.layers[0](x), self.layers[1](x))
+
+    (reason,) = winze.junctions(Called(), example=batch()).unread.values()
+    assert "a call that adds to another sum" in reason
+
+
 class Positions(nn.Module):
     def __init__(self, embed: Any) -> None:
         super().__init__()

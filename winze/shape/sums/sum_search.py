@@ -241,6 +241,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
         for i, operand in enumerate(operands(one)):
             if operand in terms:
                 at[operand] = one is not node, first + i
+            elif one is node and i and node.target != "add" and node.target != "add_":
+                raise SourceError("it takes several terms away at once")
             elif operand.target == "add":
                 inner.append(operand)
                 open_up(operand, 2 * len(inner) - 2)
@@ -248,6 +250,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
                 raise SourceError("it has more terms than can be distinguished")
 
     open_up(node, 0)
+    if inner and isinstance(expression_at(anchored.codes[-1], found.position), ast.Call):
+        raise SourceError("it is a call that adds to another sum")
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
