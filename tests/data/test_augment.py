@@ -157,7 +157,7 @@ def test_the_ends_of_the_uniform_numbers_give_finite_images(augmentation, extrem
 
 
 @pytest.mark.parametrize("mode", ["constant", "reflect"])
-def test_a_shift_is_the_slice_of_the_padded_picture(mode):
+def test_a_shift_is_the_slice_of_the_padded_image(mode):
     pad, images = 2, random_images(25)
     shifts = torch.cartesian_prod(torch.arange(5), torch.arange(5))
     out = PadCrop(pad, mode)(images, (shifts + 0.5) / 5)
@@ -166,7 +166,7 @@ def test_a_shift_is_the_slice_of_the_padded_picture(mode):
         assert torch.equal(out[row], padded[row, :, down : down + 12, across : across + 10])
 
 
-def test_shifts_further_than_the_picture_are_black():
+def test_shifts_further_than_the_image_are_black():
     assert (PadCrop(20)(random_images(), torch.zeros(6, 2)) == 0).all()
 
 

@@ -99,6 +99,13 @@ def test_a_network_that_is_too_large_takes_up_no_memory(monkeypatch):
     assert set(devices) == {"meta"}
 
 
+def test_a_network_as_large_as_is_allowed_is_built(monkeypatch):
+    sizes = [one.numel() for one in build_stored("winze/mlp4x16", "file").parameters()]
+    monkeypatch.setattr("winze.networks.stored.MOST_NUMBERS", sum(sizes))
+    monkeypatch.setattr("winze.networks.stored.MOST_TENSORS", len(sizes))
+    assert build_stored("winze/mlp4x16", "file")
+
+
 @pytest.mark.parametrize(("limit", "most"), [("MOST_NUMBERS", 500), ("MOST_TENSORS", 5)])
 def test_a_file_builds_no_network_larger_than_any_that_is_known(limit, most, monkeypatch):
     assert build_stored("winze/mlp4x16", "file")

@@ -129,7 +129,7 @@ BAD_OPTIONS = {
     "token on vectors": ({"pool": "token"}, r"token.*got \(.*8\)"),
     "place": ({"places": "layers.1"}, "no module 'layers.1' is called in this network; the nearest names"),
     "no places": ({"places": []}, "places="),
-    "picture": ({"embed": "mds"}, "embed must be one of pca"),
+    "embedding": ({"embed": "mds"}, "embed must be one of pca"),
     "batch": ({"batch": 0}, "batch"),
     "most features": ({"max_features": 0}, "max_features"),
     "memory": ({"memory": 0}, "memory"),

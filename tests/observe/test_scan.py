@@ -378,7 +378,7 @@ def test_without_train_data_all_but_probes_is_read():
 
 
 @pytest.mark.parametrize("method", ["pca", "tsne"])
-def test_images_of_places_hold_a_point_a_sample(method):
+def test_embeddings_of_places_hold_one_point_per_sample(method):
     scan = winze.scan(lively(ResNet()), None, images(40), measures=["norm"], embed=method)
     assert scan.readings.arrays["embedding/2"].shape == (40, 2)
     assert scan.readings.arrays["embedding/labels"].tolist() == images(40)[1].tolist()

@@ -85,8 +85,8 @@ def feature_reuse(distances: PlaceDistances, gap: int = 2) -> Value:
         R = 1/(L − gap) Σ_{j ≥ gap} [ argmin_{k < j} D_kj ≤ j − gap ]
 
     The nearest of all earlier places decides, since it is nearer than those between, and of equals the latest counts.
-    A stream that only moves on has R = 0, one that goes to and fro between two points R = 1; places in no order at all
-    have 1 − 1/j for place j on average, which is .68 for 6 places and .90 for 32.
+    A stream that only moves on has R = 0, one that goes to and fro between two points R = 1; places in random order
+    have 1 − 1/j for place j on average, which is 0.68 for 6 places and 0.90 for 32.
     """
     if gap < 2:
         raise ValueError(f"gap must be at least 2, or no place lies between; got {gap}")

@@ -1,4 +1,4 @@
-"""A number that can say why it is missing, and how sure a share is."""
+"""A number with the reason why it is missing, and the interval of a share."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ PRESETS: dict[str, tuple[str, dict[str, Any]]] = {
     **{f"winze/{name}": (name, options) for name, options in autoencoder.PRESETS.items()},
     **{f"winze/{name}": (name, options) for name, options in generator.PRESETS.items()},
 }
-FOR_PICTURES = ("vgg", "resnet", "vit", "mae", "uvit", "generator", "learner")
+FOR_IMAGES = ("vgg", "resnet", "vit", "mae", "uvit", "generator", "learner")
 OF_ONE_SIZE = ("winze/vit", "winze/mae", "winze/uvit", "winze/generator", "winze/learner")
 BY_FACTOR = ("vgg", "resnet")  # whose width multiplies the number of channels
 KNOWN = (
@@ -134,7 +134,7 @@ def options_for(spec: str, shape: tuple[int, ...]) -> dict[str, Any]:
     """
     if not spec.startswith("winze/"):
         return {}
-    if not spec.startswith(tuple(f"winze/{name}" for name in FOR_PICTURES)):
+    if not spec.startswith(tuple(f"winze/{name}" for name in FOR_IMAGES)):
         return {"inputs": prod(shape)}
     if len(shape) != 3:
         raise NetworkError(f"{spec} takes images (channel, height, width), not samples of shape {shape}")
@@ -208,7 +208,7 @@ def _made(spec: str, make: Any, options: dict[str, Any]) -> nn.Module:
     try:
         made = make(**options)
     except NetworkError as error:
-        raise NetworkError(f"{spec}: {error}") from error
+        raise type(error)(f"{spec}: {error}") from error
     except Exception as error:
         how = " with pretrained weights" if options.get("pretrained") or options.get("weights") else ""
         raise NetworkError(f"{spec} could not be built{how}: {one_line(error)}") from error

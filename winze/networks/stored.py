@@ -59,10 +59,11 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
             _check_name(name, options)
         _check_values(options)
         told = {"name": name, "classes": classes, "options": options, "rule": rule, "where": where}
-        with rng_unchanged(), _bounded():
+        with rng_unchanged():
             if ".py" not in name:
                 _check_size(told)
-            return build(told)
+            with _bounded():
+                return build(told)
     except (NetworkError, TypeError, ValueError) as error:
         raise NetworkError(f"{source}: {error}") from error
 
@@ -70,7 +71,7 @@ def build_stored(spec: Any, source: object, *, trust: bool = False) -> nn.Module
 def _check_size(told: Mapping[str, Any]) -> None:
     """Raise for a network that is too large, before its weights take up memory; a builder may want real tensors."""
     try:
-        with torch.device("meta"):
+        with _bounded(), torch.device("meta"):
             build(told)
     except TooLargeError:
         raise

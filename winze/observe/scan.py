@@ -84,7 +84,8 @@ def scan(
     check_pool(pool)
     if type(batch) is not int or type(max_features) is not int or min(batch, max_features, memory) < 1:
         raise ValueError(
-            f"batch, max_features and memory must be whole numbers from 1, got {batch}, {max_features} and {memory}"
+            f"batch and max_features must be whole numbers from 1, and memory at least 1, got {batch}, {max_features} "
+            f"and {memory}"
         )
     net = unwrapped(net)
     wanted = checked_measures(measures, probe, train)
@@ -302,12 +303,13 @@ def _unread(spots: Spots) -> list[str]:
     """Warn of modules that may hold further places, except those inside of places."""
     read = tuple(f"{spot.place.name}." for spot in spots)
     why = {name: reason for name, reason in spots.unread.items() if not name.startswith(read)}
-    if not why:
-        return []
-    names = [name or "the network's own forward" for name in why]
-    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-    how = TIME_FIRST if set(why.values()) == {TIME_FIRST} else "name modules with places= to read them"
-    return [f"could not be read, so blocks inside are not places: {shown} ({how})"]
+    notes = []
+    for time_first, how in ((False, "name modules with places= to read them"), (True, TIME_FIRST)):
+        names = [name or "the network's own forward" for name in why if (why[name] == TIME_FIRST) is time_first]
+        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+        if names:
+            notes.append(f"could not be read, so blocks inside are not places: {shown} ({how})")
+    return notes
 
 
 def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyData, AnyData]:

@@ -154,8 +154,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise ReadingsError(f"{folder} is not a folder of readings: there is no {MANIFEST} in it")
     try:
         manifest = json.loads(bounded_bytes(path, MOST[MANIFEST]).decode("utf-8"))
-    except ReadingsError:
-        raise
     except (ValueError, RecursionError) as error:
         raise ReadingsError(f"{path} was cut short or is not JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND:

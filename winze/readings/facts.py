@@ -68,7 +68,7 @@ class Best:
     @property
     def is_clear(self) -> bool:
         """Whether the place is better than the last one by more than the samples leave open."""
-        return not self.refused and not self.low <= 0
+        return not self.refused and self.gain > 0 and not self.low <= 0
 
 
 def places(readings: Readings) -> list[Place]:
@@ -261,12 +261,12 @@ def best_for(readings: Readings, data: str) -> Best | None:
     curve = column(readings, "probe", data)
     if not np.isfinite(curve).any():
         return None
-    spots, name = places(readings), home(readings) if data is None else data
+    spots = places(readings)
     place = best_place(spots, curve)
     top, last = float(np.nanmax(curve)), float(curve[-1])
     row = next(row for row in at(readings, "probe", data) if row.index == place.index and row.value == top)
-    low, high = _gain(readings.arrays.get(f"correct/{name}"), spots.index(place), len(spots))
-    refused = _at_chance("the best probe", row, _chance(readings, name))
+    low, high = _gain(readings.arrays.get(f"correct/{data}"), spots.index(place), len(spots))
+    refused = _at_chance("the best probe", row, _chance(readings, data))
     return Best(place, top, last, top - last, kappa(curve), rho(curve), low, high, refused)
 
 

@@ -11,11 +11,13 @@ from torch import fx, nn
 from winze.memory import is_out_of_memory
 from winze.place import Place
 from winze.shape.junction import Junction, describe
-from winze.shape.live.live import ForeignJunction, live_of
+from winze.shape.live.foreign_junction import ForeignJunction
+from winze.shape.live.live import live_of
+from winze.shape.sums.bare_run import is_own
 from winze.shape.sums.example import Example, accepted, small
+from winze.shape.sums.forward_graph import upstream
 from winze.shape.sums.hook_sums import adding_hook
-from winze.shape.sums.residual import upstream
-from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, is_own, search
+from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, search
 
 
 class Junctions(list[Junction]):
@@ -89,9 +91,10 @@ def discover(net: nn.Module, given: Any = None) -> Discovery:
     if apart:
         evaluating = search(net, example, False, apart)
         training = search(net, larger, True, apart) if training else None
-    agree(evaluating, *([training] if training else []))
-    for found in (evaluating, *([training] if training else [])):
-        _check_shared([one for one in found.sums if not one.reason])
+    searches = [evaluating, *([training] if training else [])]
+    agree(*searches)
+    for each in searches:
+        _check_shared([one for one in each.sums if not one.reason])
     names = {module: name for name, module in net.named_modules()}
     wired_ones = {i: j for m in net.modules() if (live := live_of(m)) for i, j in live.identities().items()}
     entries: list[tuple[float, Junction, str]] = []

@@ -23,7 +23,8 @@ from winze.shape.capture.survey import where as told_where
 from winze.shape.find import Discovery, branch_modules, discover
 from winze.shape.junction import Junction
 from winze.shape.live.definition import CaptureError, Position, codes_in
-from winze.shape.live.live import ForeignJunction, Live, live_of
+from winze.shape.live.foreign_junction import ForeignJunction
+from winze.shape.live.live import Live, live_of
 from winze.shape.rule import Pointwise, Rule
 from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.rules.standard import Standard

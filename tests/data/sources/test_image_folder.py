@@ -129,7 +129,7 @@ def empty(root):
     root.mkdir()
 
 
-def no_pictures(root):
+def no_images(root):
     (root / "train" / "cat").mkdir(parents=True)
 
 
@@ -144,7 +144,7 @@ def broken(root):
 
 @pytest.mark.parametrize(
     ("make", "says"),
-    [(empty, "no class folders"), (no_pictures, "no images"), (one_class, "1 class"), (broken, r"0\.png")],
+    [(empty, "no class folders"), (no_images, "no images"), (one_class, "1 class"), (broken, r"0\.png")],
 )
 def test_folders_that_hold_no_data_are_refused(tmp_path, make, says):
     make(tmp_path / "mine")

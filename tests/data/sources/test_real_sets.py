@@ -123,7 +123,7 @@ def test_a_nearest_neighbour_knows_most_usps_digits():
 
 
 def test_a_colour_classifier_beats_chance_on_every_colour_set():
-    # mean colours of halves of the picture and a nearest class mean: weak, yet far from chance where labels fit
+    # mean colours of halves of the image and a nearest class mean: weak, yet far from chance where labels fit
     for name in ("cifar10", "tinyimagenet", "tinyimagenet100", "dtd", "caltech101"):
         data = real(name)
         train, test = (

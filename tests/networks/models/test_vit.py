@@ -7,7 +7,7 @@ from winze.networks import NetworkError, build, options_for
 
 
 @pytest.mark.parametrize(("side", "patch", "tokens"), [(32, 4, 64), (8, 1, 64), (28, 4, 49), (10, 2, 25), (7, 1, 49)])
-def test_a_picture_becomes_at_most_64_tokens_and_no_pixel_is_left_out(side, patch, tokens):
+def test_an_image_becomes_at_most_64_tokens_and_no_pixel_is_left_out(side, patch, tokens):
     net = build("winze/vit2x32", 3, side=side, channels=1)
     assert (net.patch_embed.patch_size, net.patch_embed.num_patches) == ((patch, patch), tokens)
     assert net(torch.randn(2, 1, side, side)).shape == (2, 3)

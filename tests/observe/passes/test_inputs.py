@@ -130,8 +130,9 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "other data without names": ({"ood": [(GOOD, GOOD)]}, "ood maps names to data"),
     "a table without labels": ({"test": pd.DataFrame(X.numpy())}, "DataFrame of inputs without labels"),
     "texts for inputs": ({"test": (["a"] * 60, Y)}, r"no tensors \(str\): pass a tensor or array"),
+    "a number for inputs": ({"test": (torch.tensor(1.0), Y)}, r"60 labels for input of shape \(\)"),
     "one of two inputs too short": ({"test": ((X, X[:7]), Y)}, r"60 labels for input of shape \(7, 12\)"),
-    "half a batch": ({"batch": 2.5}, "whole numbers from 1, got 2.5"),
+    "half a batch": ({"batch": 2.5}, "whole numbers from 1, and memory at least 1, got 2.5"),
     "weights without memory": ({"net": mlp().to("meta")}, "meta device: load them first"),
     "an exported network": ({"net": torch.export.export(mlp(), (X,)).module()}, "pass the network it was made from"),
 }
@@ -153,7 +154,7 @@ def test_an_argument_that_makes_no_sense_is_refused_with_the_fix(trouble: str) -
 
 
 def test_a_dataset_of_images_without_a_transform_is_refused_with_the_fix() -> None:
-    class Pictures(Dataset):  # type: ignore[type-arg]
+    class Photographs(Dataset):  # type: ignore[type-arg]
         def __len__(self) -> int:
             return 8
 
@@ -161,7 +162,7 @@ def test_a_dataset_of_images_without_a_transform_is_refused_with_the_fix() -> No
             return Image.new("RGB", (4, 4)), index % 2
 
     with pytest.raises(ValueError, match="a transform that makes tensors"):
-        winze.scan(mlp(), GOOD, Pictures())
+        winze.scan(mlp(), GOOD, Photographs())
 
 
 def test_a_loader_that_a_training_loop_is_reading_keeps_its_place() -> None:

@@ -90,7 +90,7 @@ def test_a_scan_in_shards_equals_one_pass(net, kind, pieces):
     assert crew.tasks == min(pieces, 11) + min(pieces, 6)
 
 
-def test_convolutions_other_data_and_images_come_in_shards_too():
+def test_convolutions_ood_data_and_embeddings_come_in_shards_too():
     torch.manual_seed(0)
     net, x, y = ResNet(), *samples(90, 1)
     data, ood = ((x, y), samples(61, 2)), {"other": (samples(80, 3), samples(50, 4))}
@@ -98,9 +98,9 @@ def test_convolutions_other_data_and_images_come_in_shards_too():
     whole = winze.scan(net, *data, ood, **options)
     sharded = winze.scan(net, *data, ood, **options, crew=Row(3))
     assert_same(sharded, whole)
-    images = [key for key in whole.readings.arrays if key.startswith("embedding/")]
-    assert images
-    for key in images:  # the same samples in the same order
+    embeddings = [key for key in whole.readings.arrays if key.startswith("embedding/")]
+    assert embeddings
+    for key in embeddings:  # the same samples in the same order
         np.testing.assert_allclose(sharded.readings.arrays[key], whole.readings.arrays[key], rtol=1e-4, atol=1e-4)
 
 

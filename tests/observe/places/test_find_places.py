@@ -72,6 +72,16 @@ def test_recurrent_layers_are_layers_and_those_that_begin_with_time_are_named(ki
     assert "stream (the first axis is time, not samples: make it" in last.readings.conventions["notes"][0]
 
 
+def test_layers_that_begin_with_time_have_a_note_of_their_own():
+    net = Recurrent(nn.LSTM, False)
+    net.head = nn.Linear(5, 5)
+    net.head.register_forward_hook(lambda module, args, output: output + args[0])
+    notes = winze.scan(net, rows(40), rows(40), measures="rank").readings.conventions["notes"]
+    ends = [note.partition(": ")[2] for note in notes if note.startswith("could not be read")]
+    assert [end.partition(" (")[0] for end in ends] == ["head", "stream"]
+    assert ["places=" in end for end in ends] == [True, False]
+
+
 def test_layers_of_a_vgg_end_after_their_activation_and_the_logits_come_last():
     assert names(find_spots(vgg(), images(2)[0], "layers")) == ["2", "6", "10", "12"]
 

@@ -130,6 +130,11 @@ def test_a_layer_for_other_data_is_named_only_where_the_samples_tell_it_apart(pr
     assert lost == ("points of OOD accuracy" in lead({"a": readings}, 0.95)) == ("take layer" in told)
 
 
+def test_a_last_layer_that_was_not_read_hides_no_loss_on_other_data() -> None:
+    readings = scan(probe=[0.97, 0.98, 0.98], ood={"a": [0.5, 0.4, NAN], "b": [0.6, 0.4, 0.3]})
+    assert "lose 30 points of OOD accuracy" in lead({"a": readings}, 0.95)
+
+
 def test_notes_of_the_scan_come_last() -> None:
     readings = scan()
     readings.conventions = readings.conventions.having(notes=["`textures` was split half and half by class."])

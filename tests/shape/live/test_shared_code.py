@@ -189,6 +189,35 @@ def test_a_sum_with_a_factor_rounds_as_it_did(add: Callable[[Tensor, Tensor], Te
     assert torch.equal(net(batch()), expected)
 
 
+@pytest.mark.parametrize(
+    ("add", "sign"),
+    [
+        (lambda x, f, g: x - (f + g), -1),
+        (lambda x, f, g: x.clone().sub_(f + g), -1),
+        (lambda x, f, g: x.add(f + g), 1),
+        (lambda x, f, g: torch.add(x, f + g, alpha=2), 2),
+    ],
+)
+def test_several_terms_are_added_or_taken_away_as_one_branch(add: Callable[..., Tensor], sign: int) -> None:
+    class Several(Layers):
+        def forward(self, x: Tensor) -> Tensor:
+            return add(x, self.layers[0](x), self.layers[1](x))
+
+    net = winze.rewire(Several(), winze.Scaled(0.5, 3.0), example=batch())
+    f, g = (layer(batch()) for layer in net.layers)
+    torch.testing.assert_close(net(batch()), 0.5 * batch() + 3 * sign * (f + g))
+
+
+@pytest.mark.parametrize("add", [lambda x, f, g: torch.add(x + f, g), lambda x, f, g: torch.add(g, x + f)])
+def test_a_call_that_adds_to_another_sum_is_listed(add: Callable[..., Tensor]) -> None:
+    class Called(Layers):
+        def forward(self, x: Tensor) -> Tensor:
+            return add(x, self.layers[0](x), self.layers[1](x))
+
+    (reason,) = winze.junctions(Called(), example=batch()).unread.values()
+    assert "a call that adds to another sum" in reason
+
+
 class Positions(nn.Module):
     def __init__(self, embed: Any) -> None:
         super().__init__()
@@ -259,14 +288,19 @@ def test_side_outputs_of_a_forward_of_its_own_are_no_junctions() -> None:
     assert len(winze.junctions(Flat(), example=batch())) == 1
 
 
-def test_a_mean_with_a_deep_deviation_and_a_straight_through_step_are_no_junctions() -> None:
+@pytest.mark.parametrize(
+    "noise", [torch.randn_like, lambda x: torch.empty_like(x).normal_(), lambda x: torch.normal(0.0, 1.0, x.shape)]
+)
+def test_a_mean_with_a_deep_deviation_and_a_straight_through_step_are_no_junctions(
+    noise: Callable[[Tensor], Tensor],
+) -> None:
     class Sampled(nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.mean, self.deviation, self.codes = nn.Linear(WIDTH, WIDTH), mlp(), nn.Embedding(4, WIDTH)
 
         def forward(self, x: Tensor) -> Tensor:
-            z = self.mean(x) + self.deviation(x).exp() * torch.randn_like(x)
+            z = self.mean(x) + self.deviation(x).exp() * noise(x)
             code = self.codes(torch.cdist(z, self.codes.weight).argmin(1))
             return z + (code - z).detach()
 

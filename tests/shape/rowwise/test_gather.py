@@ -194,7 +194,7 @@ def test_auto_runs_rows_where_they_pay(monkeypatch, on_gpu, apart):
     assert (seen[0] < 64) == apart
 
 
-def test_frozen_weights_under_one_mask_a_batch_take_one_run_of_a_branch():
+def test_frozen_weights_under_a_per_batch_mask_take_one_run_of_a_branch():
     runs = []
 
     class Counting(nn.Linear):

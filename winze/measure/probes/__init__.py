@@ -1,1 +1,1 @@
-"""What a linear reader and a sample's neighbours know of its class."""
+"""Probes of features: linear ones (Adam, ridge, softmax regression), and the nearest neighbours."""

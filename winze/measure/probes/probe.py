@@ -71,7 +71,7 @@ def adam_probes(
     standardise: bool = False,
     seed: int = 0,
 ) -> list[Probe]:
-    """Train one linear probe a place by Adam on cross-entropy, all of them on the same order of samples.
+    """Train one linear probe per place by Adam on cross-entropy, all of them on the same order of samples.
 
     Learning rate 1e-3, no weight decay, 30 epochs, batch 512 (Masarczyk et al., 2023, arXiv 2305.19753). Features are
     taken as they are unless `standardise`. Places do not see each other: a probe comes out the same alone.

@@ -227,12 +227,13 @@ def _moved(tree: Any, device: torch.device | None) -> Any:
 
 def _check_rows(args: Any, kwargs: Any, labels: Tensor, name: str, all_of_them: bool = False) -> None:
     leaves = torch.utils._pytree.tree_leaves((args, kwargs))
-    given = [leaf for leaf in leaves if isinstance(leaf, Tensor) and (leaf.ndim or not all_of_them)]
+    given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     if not given:
         kinds = ", ".join(sorted({type(leaf).__name__ for leaf in leaves}) or ["nothing"])
         raise ValueError(
             f"{name}: {len(labels)} labels for inputs that are no tensors ({kinds}): pass a tensor or array"
         )
-    for one in given if all_of_them else given[:1]:
+    cut = [one for one in given if one.ndim] if all_of_them else []
+    for one in cut or given[:1]:
         if one.ndim == 0 or len(one) != len(labels):
             raise ValueError(f"{name}: a batch has {len(labels)} labels for input of shape {tuple(one.shape)}")

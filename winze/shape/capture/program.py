@@ -28,8 +28,9 @@ from winze.shape.capture.trace import hooked
 from winze.shape.capture.traced import PLAIN
 from winze.shape.capture.watched import OF_EVERY_MODULE, Functions, Watched, left_behind
 from winze.shape.live.definition import CaptureError
-from winze.shape.live.live import ForeignJunction, live_of
-from winze.shape.sums.sum_search import plain, without_hooks
+from winze.shape.live.foreign_junction import ForeignJunction
+from winze.shape.live.live import live_of
+from winze.shape.sums.bare_run import plain, without_hooks
 
 Key = tuple[Any, ...]
 

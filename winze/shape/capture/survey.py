@@ -17,8 +17,9 @@ from winze.shape.capture.trace import Recorder, UntraceableError, where_it_faile
 from winze.shape.capture.traced import PLAIN
 from winze.shape.capture.watched import Functions
 from winze.shape.live.definition import CaptureError
+from winze.shape.sums.bare_run import plain, without_hooks
 from winze.shape.sums.example import Example
-from winze.shape.sums.residual import ForwardGraph, Sum
+from winze.shape.sums.residual import ResidualSums, Sum
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
 """Modules to read, each with the modules inside it whose forwards are read as part of its own."""
@@ -52,7 +53,6 @@ class Survey:
 
 def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> Survey:
     """Run the network in the given mode and read some of its modules; afterwards it is as before."""
-    from winze.shape.sums.sum_search import plain, without_hooks
 
     def read(reuse: bool) -> Survey:
         result = Survey()
@@ -73,7 +73,7 @@ def read_forward(
     """Run one module's own forward and read it, those `inlined` as part of it; the record, and the run's result."""
     recorder = Recorder(module, inlined=frozenset(inlined))
     result = recorder.record(forward, args, kwargs)
-    sums = [_from_a_tensor(found) for found in ForwardGraph(recorder.graph, module).sums]
+    sums = [_from_a_tensor(found) for found in ResidualSums(recorder.graph, module).sums]
     noted = recorder.constants, recorder.bound, (args, kwargs), recorder.contexts, recorder.functions
     return Record(recorder.graph, sums, *noted), result
 

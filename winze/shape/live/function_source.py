@@ -11,7 +11,7 @@ import ast
 import copy
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -19,6 +19,7 @@ from typing import Any
 from torch import nn
 from torch._compile import _disable_dynamo
 
+from winze.shape.live.anchors import Anchor, Hop, wraps_cell
 from winze.shape.live.definition import (
     CaptureError,
     Position,
@@ -28,38 +29,12 @@ from winze.shape.live.definition import (
     fingerprint,
     position_of,
 )
-from winze.shape.live.site import Site, function_of
+from winze.shape.live.site import function_of
 
 JOIN, CALL, ME, KEYS = "__winze_join__", "__winze_call__", "__winze_me__", "__winze_keys__"
 UNSEEN = "__winze_unseen__"
 Positions = frozenset[Position]
 OPERATORS = {ast.Add: "add", ast.Sub: "sub"}
-
-
-@dataclass(frozen=True)
-class Hop:
-    """A call, at a position of one function, of the function that is nearer to the sum."""
-
-    position: Position
-    name: str
-    source: str
-
-
-@dataclass(frozen=True)
-class Anchor:
-    """A function of a module that holds a sum: where it hangs, and under which name it knows the module.
-
-    `names` are the attributes by which the module reaches it, be it its own, its class's or inside a wrapper.
-    Where the sum stands in a function that this one calls, `hops` are the calls on the way there, and `codes` the
-    functions, from `code` to the one with the sum.
-    """
-
-    owner: nn.Module
-    names: tuple[str, ...]
-    me: str
-    code: CodeType
-    hops: tuple[Hop, ...] = ()
-    codes: tuple[CodeType, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,56 +63,6 @@ class SumSpot:
         return replace(self, hops=self.hops[1:], names=names)
 
 
-def anchors(site: Site, members: set[nn.Module], holder: nn.Module) -> Iterator[Anchor]:
-    """The functions through which a module of the network reaches a sum: those inside its holder first."""
-    if None in site.position:
-        raise SourceError("its instructions have no positions in a source")
-    inside = set(holder.modules())
-    reason = f"the sum is made in {site.code.co_name}, which is not a method of a module"
-    for owners in (members & inside, members - inside):
-        try:
-            yield from _anchors(site, owners)
-        except SourceError as error:
-            reason = str(error)
-    raise SourceError(reason)
-
-
-def _anchors(site: Site, members: set[nn.Module]) -> Iterator[Anchor]:
-    for depth, frame in enumerate(site.frames):
-        for me in frame.code.co_varnames[: frame.code.co_argcount + frame.code.co_kwonlyargcount]:
-            owner = frame.names.get(me)
-            if not (isinstance(owner, nn.Module) and owner in members):
-                continue
-            names = _attributes(owner, frame.code)
-            if not names:
-                continue
-            if names[0].startswith("__") and names[0].endswith("__"):
-                raise SourceError(
-                    f"the sum is made in {names[0]}, which Python looks up on the class: make it in forward"
-                )
-            hops, codes = hops_to(site, depth)
-            yield Anchor(owner, names, me, frame.code, hops, codes)
-
-
-def hops_to(site: Site, depth: int) -> tuple[tuple[Hop, ...], tuple[CodeType, ...]]:
-    """The calls that lead from one of the frames around a sum to the function that holds it."""
-    if holds(site.frames[depth].code, site.code):
-        return (), (site.frames[depth].code,)
-    hops: list[Hop] = []
-    codes = [site.code]
-    for frame in site.frames[1 : depth + 1]:
-        if holds(frame.code, codes[0]):
-            codes[0] = frame.code
-        elif frame.called is not None and frame.called.__code__ is codes[0]:
-            hops.insert(0, Hop(frame.position, codes[0].co_name, fingerprint(codes[0])))
-            codes.insert(0, frame.code)
-        else:
-            raise SourceError(
-                f"the sum is made in {codes[0].co_name}, which {frame.code.co_name} does not call by a name"
-            )
-    return tuple(hops), tuple(codes)
-
-
 def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], FunctionType]) -> Any:
     """`function` with the part that runs `code` replaced: itself, or what it wraps in a closure or a partial."""
     if isinstance(function, MethodType):
@@ -148,7 +73,7 @@ def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], F
     if function.__code__ is code:
         return made_anew(function)
     cells = tuple(
-        CellType(rebuilt(cell.cell_contents, code, made_anew)) if _wraps_cell(cell, code) else cell
+        CellType(rebuilt(cell.cell_contents, code, made_anew)) if wraps_cell(cell, code) else cell
         for cell in function.__closure__ or ()
     )
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
@@ -393,40 +318,3 @@ def _compiled(definition: ast.FunctionDef | ast.Lambda, function: FunctionType, 
 
 
 _FUTURE = 0x1000000  # from __future__ import annotations
-
-
-def holds(code: CodeType, inner: CodeType) -> bool:
-    """Whether a function is another one, or has it inside."""
-    return any(c is inner for c in codes_in(code))
-
-
-def _attributes(owner: nn.Module, code: CodeType) -> tuple[str, ...]:
-    """The names under which a module finds a function with this code, wrapped or not; its own come first."""
-    found = {name: value for name, value in vars(owner).items() if _wraps(value, code)}
-    seen = set(vars(owner))
-    for kind in type(owner).__mro__:
-        for name, value in vars(kind).items():
-            if name not in seen and isinstance(value, FunctionType) and _wraps(value, code):
-                found[name] = value
-            seen.add(name)
-    first = next(iter(found.values()), None)
-    return tuple(name for name, value in found.items() if value is first)
-
-
-def _wraps(function: Any, code: CodeType, depth: int = 0) -> bool:
-    if depth > 6:
-        return False
-    if isinstance(function, MethodType):
-        return _wraps(function.__func__, code, depth + 1)
-    if isinstance(function, functools.partial):
-        return _wraps(function.func, code, depth + 1)
-    if not isinstance(function, FunctionType):
-        return False
-    return function.__code__ is code or any(_wraps_cell(c, code, depth + 1) for c in function.__closure__ or ())
-
-
-def _wraps_cell(cell: CellType, code: CodeType, depth: int = 0) -> bool:
-    try:
-        return _wraps(cell.cell_contents, code, depth)
-    except ValueError:  # an empty cell
-        return False

@@ -14,10 +14,10 @@ from torch.overrides import TorchFunctionMode
 from winze.modes import unchanged
 from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
-from winze.shape.live.live import ForeignJunction
+from winze.shape.live.foreign_junction import ForeignJunction
 from winze.shape.rule import Rule
+from winze.shape.sums.bare_run import without_hooks
 from winze.shape.sums.example import Example
-from winze.shape.sums.sum_search import without_hooks
 
 AXES = (0, 1)
 

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import ast
 import itertools
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from torch import fx, nn
-from torch.nn.modules import module as everything
 
-from winze.modes import unchanged
 from winze.shape.junction import Junction
+from winze.shape.live.anchors import Anchor, anchors, holds, hops_to
 from winze.shape.live.definition import Position, SourceError, expression_at
-from winze.shape.live.function_source import Anchor, SumSpot, anchors, check, holds, hops_to
-from winze.shape.live.live import CALLS, Form, live_of
+from winze.shape.live.foreign_junction import Form
+from winze.shape.live.function_source import SumSpot, check
+from winze.shape.live.live import CALLS
 from winze.shape.live.site import Site
-from winze.shape.sums.dataflow import Call, Dataflow, Operation, graph_of, recorded, tensors_in
+from winze.shape.sums.bare_run import plain, recorded_run, without_hooks
+from winze.shape.sums.call_graph import graph_of
+from winze.shape.sums.dataflow import Call, Operation
 from winze.shape.sums.example import Example
-from winze.shape.sums.residual import ForwardGraph, Sum, is_picked, operands
+from winze.shape.sums.forward_graph import is_picked, operands
+from winze.shape.sums.residual import ResidualSums, Sum
 
-T = TypeVar("T")
-OWN_HOOKS = "winze.shape.rewire"  # keeps torch's transformer layers from their fused kernels
 Places = frozenset[tuple[CodeType, Position]]
 Identity = tuple[nn.Module, tuple[Position, ...], Any]
 Names = dict[tuple[int, str], Any]
@@ -128,7 +126,7 @@ def entangled(*searches: Search) -> Places:
 
 
 def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> Search:
-    flow = without_hooks(net, lambda: _run(net, example, training))
+    flow = without_hooks(net, lambda: recorded_run(net, example, training))
     members = set(net.modules())
     result = Search(elsewhere=flow.elsewhere)
     openings: dict[Call, bool] = {}
@@ -138,78 +136,6 @@ def _search(net: nn.Module, example: Example, training: bool, apart: Places) -> 
             _read(call, members, result, openings, apart)
     result.sums.sort(key=lambda found: found.operation.tick)
     return result
-
-
-def without_hooks(net: nn.Module, run: Callable[[], T]) -> T:
-    """`run` while the hooks of others do not fire; with them where it fails so, for some are part of the network."""
-    try:
-        with _without_hooks(net):
-            return run()
-    except Exception:
-        return run()
-
-
-def _run(net: nn.Module, example: Example, training: bool) -> Dataflow:
-    args, kwargs = example.copied()
-    with (
-        unchanged(net, training=training),
-        _eager(),
-        torch.no_grad(),
-        recorded(net, tensors_in((args, kwargs))) as flow,
-    ):
-        net(*args, **kwargs)
-    return flow
-
-
-@contextmanager
-def plain(net: nn.Module) -> Iterator[None]:
-    """While open, every module runs its own functions, without rules of ours."""
-    ours = [live for live in (live_of(module) for module in net.modules()) if live is not None]
-    saved = [(live.owner, {n: vars(live.owner)[n] for n in live.originals if n in vars(live.owner)}) for live in ours]
-    for live in ours:
-        live.restore()
-    try:
-        yield
-    finally:
-        for owner, functions in saved:
-            vars(owner).update(functions)
-
-
-def is_own(hook: Any) -> bool:
-    """Whether a hook is one of torch that makes weights (weight_norm, pruning), or one of winze."""
-    return type(hook).__module__.startswith("torch.nn.utils") or getattr(hook, "__module__", "") == OWN_HOOKS
-
-
-@contextmanager
-def _without_hooks(net: nn.Module) -> Iterator[None]:
-    """Hooks of users do not fire, others do."""
-    own = [(m._forward_hooks, m._forward_pre_hooks, m._backward_hooks, m._backward_pre_hooks) for m in net.modules()]
-    everywhere = everything._global_forward_hooks, everything._global_forward_pre_hooks
-    saved = [(hooks, dict(hooks)) for hooks in itertools.chain(*own, everywhere)]
-    on_weights = [(p, p._backward_hooks) for p in net.parameters() if p._backward_hooks]
-    for hooks, before in saved:
-        for number in [number for number, hook in before.items() if not is_own(hook)]:
-            del hooks[number]
-    for parameter, _ in on_weights:
-        parameter._backward_hooks = None
-    try:
-        yield
-    finally:
-        for hooks, before in saved:
-            hooks.clear()
-            hooks.update(before)
-        for parameter, of_weight in on_weights:
-            parameter._backward_hooks = of_weight
-
-
-@contextmanager
-def _eager() -> Iterator[None]:
-    """Compiled parts run as they are written; nothing is imported for networks that were never compiled."""
-    if "torch._dynamo" not in sys.modules:
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
 
 
 def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Call, bool], apart: Places) -> None:
@@ -232,7 +158,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
     if not own and not opened:
         return
     graph = graph_of(call, lambda child: openings[child])
-    reading = ForwardGraph(graph, module, apart, result.joining)
+    reading = ResidualSums(graph, module, apart, result.joining)
     openings[call] = reading.open_sums
     if opened:
         known = [f for f in (*result.sums, *result.hidden) if any(_is_inside(f.call, child) for child in opened)]
@@ -241,7 +167,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             result.hidden = [f for f in result.hidden if f not in known]
         else:
             graph = graph_of(call)
-            reading = ForwardGraph(graph, module, apart, result.joining)
+            reading = ResidualSums(graph, module, apart, result.joining)
     result.graphs.setdefault(module, graph)
     result.sums.extend(_anchored(reading.sums, call, members, reading, graph))
     if reading.sums:
@@ -251,7 +177,7 @@ def _read(call: Call, members: set[nn.Module], result: Search, openings: dict[Ca
             result.hidden.append(Found(residual, call, reading.written(residual.node)))
 
 
-def _chooses_a_sum(residual: Sum, reading: ForwardGraph, known: list[Found]) -> bool:
+def _chooses_a_sum(residual: Sum, reading: ResidualSums, known: list[Found]) -> bool:
     """Whether a `where` chooses between a stream and one to which a residual sum has added: that sum is known."""
     if residual.node.target != "where":
         return False
@@ -263,7 +189,7 @@ def _chooses_a_sum(residual: Sum, reading: ForwardGraph, known: list[Found]) -> 
 
 
 def _anchored(
-    sums: list[Sum], call: Call, members: set[nn.Module], reading: ForwardGraph, graph: fx.Graph, out: int = 0
+    sums: list[Sum], call: Call, members: set[nn.Module], reading: ResidualSums, graph: fx.Graph, out: int = 0
 ) -> list[Found]:
     """The sums with the functions that hold them: further `out` where nothing nearer tells runs of a line apart."""
     found = [_found(residual, call, members, reading, out) for residual in sums]
@@ -277,7 +203,7 @@ def _anchored(
     return [again.get(id(one.sum), one) for one in found]
 
 
-def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ForwardGraph, out: int) -> Found:
+def _found(residual: Sum, call: Call, members: set[nn.Module], reading: ResidualSums, out: int) -> Found:
     operation: Operation = residual.node.meta["operation"]
     found = Found(residual, call, operation)
     try:
@@ -315,6 +241,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
         for i, operand in enumerate(operands(one)):
             if operand in terms:
                 at[operand] = one is not node, first + i
+            elif one is node and i and node.target != "add" and node.target != "add_":
+                raise SourceError("it takes several terms away at once")
             elif operand.target == "add":
                 inner.append(operand)
                 open_up(operand, 2 * len(inner) - 2)
@@ -322,6 +250,8 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
                 raise SourceError("it has more terms than can be distinguished")
 
     open_up(node, 0)
+    if inner and isinstance(expression_at(anchored.codes[-1], found.position), ast.Call):
+        raise SourceError("it is a call that adds to another sum")
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
