@@ -87,3 +87,14 @@ def test_a_wrong_type_deep_inside_is_named():
 def test_a_field_of_something_without_fields_raises():
     with pytest.raises(FieldError, match="str has no field 'x'; it has no fields"):
         replaced(Settings(), {"name.x": 1})
+
+
+def test_a_type_that_only_a_function_knows_stands_for_anything():
+    @dataclass(frozen=True)
+    class Local:
+        inner: "Unknown | None" = None  # noqa: F821
+        size: int = 3
+
+    check_types(Local(inner=object()))
+    with pytest.raises(FieldError, match=r"Local.size wants int, not '3' \(str\)"):
+        check_types(Local(size="3"))

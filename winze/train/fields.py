@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from winze.hints import nearest
 
-_hints: Any = cache(lambda kind: get_type_hints(kind, include_extras=True))  # annotations are resolved once per class
-
 
 class FieldError(ValueError):
     """A field that a dataclass does not have, or that holds the wrong kind of value."""
@@ -37,6 +35,17 @@ class Checked:
 
     def __post_init__(self) -> None:
         check_types(self)
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The annotations of a class; a name that only the function that defines the class knows may stand for anything."""
+    unknown: dict[str, Any] = {}
+    while True:
+        try:
+            return get_type_hints(kind, localns=unknown or None, include_extras=True)
+        except NameError as error:
+            unknown[error.name] = Any
 
 
 def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
