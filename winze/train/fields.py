@@ -37,8 +37,7 @@ class Checked:
         check_types(self)
 
 
-@cache
-def _hints(kind: type) -> dict[str, Any]:
+def _resolved(kind: type) -> dict[str, Any]:
     """The annotations of a class; a name that only the function that defines the class knows may stand for anything."""
     unknown: dict[str, Any] = {}
     while True:
@@ -46,6 +45,9 @@ def _hints(kind: type) -> dict[str, Any]:
             return get_type_hints(kind, localns=unknown or None, include_extras=True)
         except NameError as error:
             unknown[error.name] = Any
+
+
+_hints: Any = cache(_resolved)  # annotations are resolved once per class
 
 
 def replaced(config: Any, changes: Mapping[str, Any]) -> Any:
