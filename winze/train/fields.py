@@ -44,7 +44,7 @@ def _resolved(kind: type) -> dict[str, Any]:
         try:
             return get_type_hints(kind, localns=unknown or None, include_extras=True)
         except NameError as error:
-            unknown[error.name] = Any
+            unknown[str(error.name)] = Any
 
 
 _hints: Any = cache(_resolved)  # annotations are resolved once per class
