@@ -90,3 +90,15 @@ def test_the_first_paint_does_not_wait_for_the_training_process(chromium: Any, a
             assert page.get_attribute("html", "data-frames") is None
         page.wait_for_selector("html[data-frames]", timeout=1000 * PATIENCE)
         assert page.inner_text("#notice") == ""
+
+
+def test_start_is_remembered_until_the_training_process_is_there(chromium: Any, address: str):
+    with chromium.new_context() as context:
+        page = context.new_page()
+        with no_new_workers():
+            page.goto(address, timeout=1000 * PATIENCE)
+            page.click("#start")
+            page.click("#step")  # without a network there is no step to take
+            assert "as soon as its process has started" in page.inner_text("#notice")
+        soon(lambda: step_of(page) > 1)
+        assert page.inner_text("#notice") == ""

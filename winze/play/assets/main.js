@@ -19,7 +19,7 @@ const find = (id) => document.getElementById(id);
 
 const model = {
   catalogue: null, settings: null, nets: [], points: null, step: 0, last: 0, epoch: 0, live: true, running: false, kept: [0], speed: 0,
-  curves: { steps: [], loss: [[]], at: [], test: [[]], train: [[]], norm: [[]] }, focus: null, problem: "", parameters: [],
+  curves: { steps: [], loss: [[]], at: [], test: [[]], train: [[]], norm: [[]] }, focus: null, problem: "", parameters: [], accepted: null,
 };
 let [controls, panels, views, viewer] = [null, [], [], null];
 let [dirty, deep, unacknowledged, pendingStart, settingsTimer, pending, frames, unsent, stepTimer] = [false, false, 0, false, 0, false, 0, false, 0];
@@ -343,10 +343,14 @@ function chooseTheme(name) {
 }
 
 find("start").onclick = () => {
+  if (!model.accepted) { // the training process is still starting: it trains as soon as it is there
+    pendingStart = true;
+    return notice("Training begins as soon as its process has started …", "connection");
+  }
   if (model.running || !wantsPoints()) command(model.running ? "pause" : "start");
   pendingStart = false;
 };
-find("step").onclick = () => { if (!wantsPoints()) command("step"); };
+find("step").onclick = () => { if (model.accepted && !wantsPoints()) command("step"); };
 find("reset").onclick = () => { pendingStart = false; command("reset"); };
 find("scrub").oninput = (event) => {
   const at = Number(event.target.value);
