@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -82,11 +83,12 @@ def scan(
     and the global RNG state are not changed.
     """
     check_pool(pool)
-    if type(batch) is not int or type(max_features) is not int or min(batch, max_features, memory) < 1:
+    if not all(isinstance(one, Integral) for one in (batch, max_features)) or min(batch, max_features, memory) < 1:
         raise ValueError(
             f"batch and max_features must be whole numbers from 1, and memory at least 1, got {batch}, {max_features} "
             f"and {memory}"
         )
+    batch, max_features = int(batch), int(max_features)  # NumPy's numbers too, which files of readings refuse
     net = unwrapped(net)
     wanted = checked_measures(measures, probe, train)
     disk = stored(train, test, net, batch) if isinstance(train, str | os.PathLike) else None
