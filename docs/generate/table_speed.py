@@ -41,6 +41,27 @@ def scan(result: dict[str, Any]) -> str:
     return table(head, rows, origin(result))
 
 
+def scan_networks(result: dict[str, Any]) -> str:
+    """One line per network, measure and number of images: a scan against the best plain forward."""
+    head = ["network, measures, images", "device", "time / plain forward", "seconds of the forward", "extra memory"]
+    rows = [
+        [
+            row["row"],
+            row["device"],
+            f"{row['less_15_s']:.2f} after 15 s" if "less_15_s" in row else f"{interval(row)}, {said_pairs(row)}",
+            f"{row['seconds']:.2f}",
+            held(row),
+        ]
+        for row in result["rows"]
+    ]
+    return table(head, rows, origin(result))
+
+
+def said_pairs(row: dict[str, Any]) -> str:
+    """How many pairs a ratio is the median of."""
+    return f"{row['pairs']} pair{'s' if row['pairs'] > 1 else ''}"
+
+
 def held(row: dict[str, Any]) -> str:
     """The extra memory of a row, and between what several processes took."""
     if row.get("extra_mb") is None:

@@ -38,6 +38,7 @@ TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach.sources": table_reach.reach_sources,
     "junctions": table_speed.junctions,
     "scan": table_speed.scan,
+    "scan_networks": table_speed.scan_networks,
     "train": table_speed.train,
     "residual_droppath": table_speed.step_costs,
     "spiral": table_speed.spiral,

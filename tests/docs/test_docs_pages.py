@@ -166,6 +166,14 @@ RESULTS = {
             for segment in (0, 5)
         ],
     },
+    "scan_networks": {
+        "machine": {"gpu": "H200"},
+        "rows": [
+            {"row": "vit at 224, CKA, 9 images", "device": "cuda", "ratio": 1.2, "pairs": 1, "seconds": 0.5}
+            | {"low": 1.1, "high": 1.3, "extra_mb": 9.0},
+            {"row": "vit at 224, from the shell, 9 images", "device": "cuda", "seconds": 0.5, "less_15_s": 1.5},
+        ],
+    },
     "spiral": {
         "machine": {"gpu": "H200"},
         "rows": [
