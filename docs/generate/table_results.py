@@ -21,6 +21,7 @@ from winze.readings.point import shown
 from winze.readings.wording import number
 
 FOLDER = "docs/results"
+SEEDS = re.compile(r" \((\d+ seeds?)\)")
 FULL = ("gpu", "paper")  # scales whose verdicts README shows
 MOST = 15  # headline claims in README
 SHOWN = 4  # cells of a headline claim that are listed one by one, where the paper has a number for each
@@ -203,15 +204,19 @@ def _page(paper: str, results: Path) -> Iterator[str]:
 
 
 def _departures(several: Sequence[Recipe], results: Path) -> Iterator[str]:
-    """Every departure of what was run once, with the recipes that it is about."""
+    """Every departure of what was run once, with those of the recipes on the page that it is about."""
     found: dict[str, list[str]] = {}
-    for recipe in [one for one in several if runs_of(one.name, results)]:
+    ran = [one for one in several if runs_of(one.name, results)]
+    for recipe in ran:
         scales = [(f"scale {scale}: ", recipe.scale(scale).departures) for scale in runs_of(recipe.name, results)]
         for start, reasons in [("", recipe.departures), *scales]:
             for why in reasons:
                 found.setdefault(start + why, []).append(recipe.name.split("/")[1])
+    every = [recipe.name.split("/")[1] for recipe in ran]
     for why, names in found.items():
-        yield f"{why} ({'all' if len(names) == len(several) > 1 else ', '.join(names)})"
+        others = [name for name in every if name not in names]
+        about = f"all but {', '.join(others)}" if others else "all"
+        yield f"{why} ({about if len(every) > 1 and len(others) < len(names) else ', '.join(names)})"
 
 
 def _section(recipe: Recipe, results: Path) -> Iterator[str]:
@@ -258,15 +263,23 @@ def _rows(recipe: Recipe, line: Judged) -> Iterator[list[str]]:
         return
     ran = [(name, pair) for name, pair in cells if pair[1].word != NOT_RUN]
     many = f"{len(ran)} of {len(cells)} cells ran" if len(ran) < len(cells) else f"{len(cells)} cells"
+    shared, sentences = _shared([in_words(recipe, _terse(verdict.sentence)) for _, (_, verdict) in ran])
     by_cell = isinstance(said.paper, Mapping)
-    yield [text, f"**{where}**", "" if by_cell or not cells else said.paper, many if cells else ""]
-    for name, (cell, verdict) in ran:
-        yield [
-            f"· {name}",
-            verdict.word,
-            str(said.published(cell)) if by_cell else "",
-            in_words(recipe, _terse(verdict.sentence)),
-        ]
+    yield [text, f"**{where}**", "" if by_cell or not cells else said.paper, many + shared if cells else ""]
+    for (name, (cell, verdict)), sentence in zip(ran, sentences, strict=True):
+        yield [f"· {name}", verdict.word, str(said.published(cell)) if by_cell else "", sentence]
+
+
+def _shared(sentences: Sequence[str]) -> tuple[str, list[str]]:
+    """What the sentences of several cells have in common (the seeds, the quantity), and the rest of each."""
+    shared, rest = "", list(sentences)
+    counts = {tuple(SEEDS.findall(one)) for one in rest}
+    if len(counts) == 1 and len(count := counts.pop()) == 1 < len(rest):
+        shared, rest = f", {count[0]}", [SEEDS.sub("", one) for one in rest]
+    quantities = {one.partition(": ")[0] if ": " in one else "" for one in rest}
+    if len(quantities) == 1 and len(rest) > 1 and (quantity := quantities.pop()):
+        shared, rest = f"{shared}: {quantity}", [one.partition(": ")[2] for one in rest]
+    return shared, rest
 
 
 def _terse(sentence: str) -> str:
