@@ -296,8 +296,8 @@ def test_a_batch_of_another_precision_is_preprocessed_to_float32():
         (lambda: RandomResizedCrop(ratio=(2.0, 1.0)), "ratio is a range"),
         (lambda: ColourJitter(-0.1), "at least 0"),
         (lambda: Noise(-1.0), "at least 0"),
-        (lambda: Flip()(random_images(), torch.rand(6, 2)), r"Flip wants uniform numbers \[6, 1\], got \[6, 2\]"),
-        (lambda: Flip()(random_images(), torch.rand(5, 1)), r"Flip wants uniform numbers \[6, 1\], got \[5, 1\]"),
+        (lambda: Flip()(random_images(), torch.rand(6, 2)), r"Flip needs uniform numbers \[6, 1\], got \[6, 2\]"),
+        (lambda: Flip()(random_images(), torch.rand(5, 1)), r"Flip needs uniform numbers \[6, 1\], got \[5, 1\]"),
         (lambda: Flip()(torch.rand(6, 4), torch.rand(6, 1)), "Flip takes images"),
     ],
 )

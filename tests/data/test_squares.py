@@ -110,12 +110,12 @@ def test_painting_is_the_same_each_time_for_a_seed():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Squares(0), "cannot be painted"),
-        (lambda: Squares(at=(-1, 0)), "cannot be painted"),
+        (lambda: Squares(0), "at least 1"),
+        (lambda: Squares(at=(-1, 0)), "not negative"),
         (lambda: Squares(ratio=1.1), r"lies in \[0, 1\]"),
         (lambda: Squares()(BLANK, torch.rand(20, 1)), "needs labels="),
         (lambda: Squares(ratio=0.5)(BLANK, torch.rand(20, 1), LABELS), "needs rows="),
-        (lambda: with_squares(BLANK, LABELS, Squares(3, at=(6, 0))), r"stick out of images of 8 x 10"),
+        (lambda: with_squares(BLANK, LABELS, Squares(3, at=(6, 0))), r"reach beyond images of 8 x 10"),
         (lambda: with_squares(BLANK, LABELS, Squares(4, code="position")), "do not fit 8 x 10, 4 do"),
         (lambda: with_squares(BLANK, LABELS, Squares(classes=11)), "use code='position'"),
         (lambda: with_squares(BLANK, LABELS, Squares(classes=9)), "labels run from 0 to 9"),

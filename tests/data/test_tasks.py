@@ -83,7 +83,7 @@ def test_classes_are_picked_by_name_in_the_order_given():
 @pytest.mark.parametrize(
     ("classes", "seed", "says"),
     [
-        ((5, 6), None, r"tasks of \(5, 6\) classes want 11, it has 10"),
+        ((5, 6), None, r"tasks of \(5, 6\) classes need 11 classes, it has 10"),
         ((9, 1), None, "at least two classes"),
         ((), None, "at least two classes"),
         (([0, 1], [1, 2]), None, r"class 1 \(b\) is in two tasks"),

@@ -36,7 +36,7 @@ def test_latents_are_scaled_and_decoded_back():
 def test_what_is_no_autoencoder_is_named():
     with pytest.raises(NetworkError, match="Linear has no encode"):
         Latents(nn.Linear(2, 2))
-    with pytest.raises(NetworkError, match="a positive number, not 0"):
+    with pytest.raises(NetworkError, match="must be positive, not 0"):
         Latents(Halving(), factor=0)
 
 

@@ -88,7 +88,7 @@ def test_test_sets_differ_in_their_squares_alone():
 
 
 @pytest.mark.parametrize(
-    ("square", "why"), [(Squares(9), "stick out of images of 8 x 8"), (Squares(5, code="position"), "do not fit")]
+    ("square", "why"), [(Squares(9), "reach beyond images of 8 x 8"), (Squares(5, code="position"), "do not fit")]
 )
 def test_a_square_that_does_not_fit_is_refused_before_anything_is_written(square, why, tmp_path):
     with pytest.raises(DataError, match=why):

@@ -234,7 +234,7 @@ def test_heads_per_task_are_refused_where_all_tasks_share_one():
 
 
 @pytest.mark.parametrize(
-    ("square", "why"), [(Squares(9), "stick out"), (Squares(2, classes=3), "3 codes for 4 classes")]
+    ("square", "why"), [(Squares(9), "reach beyond"), (Squares(2, classes=3), "3 codes for 4 classes")]
 )
 def test_squares_that_do_not_fit_are_refused_before_anything_is_trained(square, why):
     x, y = torch.zeros(40, 3, 8, 8, dtype=torch.uint8), torch.arange(40) % 4
@@ -249,7 +249,7 @@ def test_a_data_set_is_split_by_its_classes():
     assert [part.classes for part in parts] == [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9)]
     assert set(parts[1].train[1].tolist()) == {2, 3}
     assert set(task_list("digits", 5, "task").parts[1].train[1].tolist()) == {0, 1}
-    for split, why in ((3, "do not make 3 equal"), (None, "give split="), (("0-4", "4-9"), "in two tasks")):
+    for split, why in ((3, "cannot be split into 3 equal"), (None, "give split="), (("0-4", "4-9"), "in two tasks")):
         with pytest.raises(DataError, match=why):
             task_list("digits", split)
 

@@ -50,7 +50,7 @@ class Augmentation:
         if images.ndim != 4:
             raise DataError(f"{name} takes images [n, c, h, w], not {list(images.shape)}")
         if tuple(u.shape) != wanted:
-            raise DataError(f"{name} wants uniform numbers {list(wanted)}, got {list(u.shape)}")
+            raise DataError(f"{name} needs uniform numbers {list(wanted)}, got {list(u.shape)}")
         return self.apply(images, u, labels, rows)
 
 

@@ -29,7 +29,7 @@ def plane(
     if kind not in KINDS:
         raise DataError(f"points in the plane are one of {', '.join(KINDS)}, not {kind!r}")
     if points < 2 or noise < 0:
-        raise DataError(f"plane: want at least 2 points and a noise of at least 0, got {points} and {noise}")
+        raise DataError(f"plane: needs at least 2 points and a noise of at least 0, got {points} and {noise}")
     if classes < 2 or (classes != 2 and kind != "gaussians"):
         raise DataError(f"plane: {kind} has two classes; only gaussians may have more, got {classes}")
     rng = np.random.default_rng(seed)

@@ -59,7 +59,10 @@ class Squares(Augmentation):
             if getattr(self, name) not in allowed:
                 raise DataError(f"Squares: {name} is {' or '.join(map(repr, allowed))}, not {getattr(self, name)!r}")
         if self.size < 1 or min(self.at) < 0 or self.classes < 1:
-            raise DataError(f"Squares: size {self.size} at {self.at} for {self.classes} classes cannot be painted")
+            raise DataError(
+                f"Squares: size and classes are at least 1 and at is not negative, got {self.size}, {self.classes} "
+                f"and {self.at}"
+            )
         if not 0 <= self.ratio <= 1:
             raise DataError(f"Squares: a ratio lies in [0, 1], not {self.ratio}")
 
@@ -114,7 +117,7 @@ class Squares(Augmentation):
                 f"Squares: {self.classes} squares of {self.size} pixels do not fit {tall} x {wide}, {room} do"
             )
         if self.code == "colour" and (self.at[0] + self.size > tall or self.at[1] + self.size > wide):
-            raise DataError(f"Squares: {self.size} pixels at {self.at} stick out of images of {tall} x {wide}")
+            raise DataError(f"Squares: {self.size} pixels at {self.at} reach beyond images of {tall} x {wide}")
         cell = told if self.code == "position" else torch.zeros_like(told)
         first = (0, 0) if self.code == "position" else self.at
         spans = []

@@ -83,7 +83,9 @@ def _of_set(whole: Dataset, split: int | Sequence[Any] | None, incremental: str,
     if isinstance(split, int):
         count = len(whole.classes)
         if split < 1 or count % split:
-            raise DataError(f"{whole.name}: {count} classes do not make {split} equal tasks; give their sizes instead")
+            raise DataError(
+                f"{whole.name}: {count} classes cannot be split into {split} equal tasks; give their sizes instead"
+            )
         split = (count // split,) * split
     parts = []
     for task in split_classes(whole, split, order):

@@ -53,7 +53,7 @@ def subset(dataset: Dataset, wanted: Wanted) -> Dataset:
 def thinned(dataset: Dataset, per_class: int) -> Dataset:
     """The same set with at most so many train samples of each class, the same ones each time; the test part stays."""
     if per_class < 1:
-        raise DataError(f"{dataset.name}: {per_class} samples of a class; one is the least")
+        raise DataError(f"{dataset.name}: per_class is {per_class}; it must be at least 1")
     rows = torch.from_numpy(of_each(dataset.train_labels.cpu().numpy(), per_class)).to(dataset.train_labels.device)
     note = f"{len(rows)} of {len(dataset.train_labels)} train samples: at most {per_class} a class"
     return replace(
@@ -92,7 +92,7 @@ def _sizes(dataset: Dataset, sizes: Sequence[int], seed: int | None) -> list[lis
     if not sizes or min(sizes) < 2:
         raise DataError(f"{dataset.name}: tasks have at least two classes each, not {tuple(sizes)}")
     if sum(sizes) > total:
-        raise DataError(f"{dataset.name}: tasks of {tuple(sizes)} classes want {sum(sizes)}, it has {total}")
+        raise DataError(f"{dataset.name}: tasks of {tuple(sizes)} classes need {sum(sizes)} classes, it has {total}")
     order = range(total) if seed is None else np.random.default_rng(seed).permutation(total).tolist()
     ends = np.cumsum([0, *sizes]).tolist()
     return [list(order[start:end]) for start, end in pairwise(ends)]

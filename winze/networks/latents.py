@@ -30,7 +30,7 @@ class Latents(nn.Module):
             if not callable(getattr(autoencoder, name, None)):
                 raise NetworkError(f"an autoencoder has encode and decode; {type(autoencoder).__name__} has no {name}")
         if not factor > 0:
-            raise NetworkError(f"factor scales latents: a positive number, not {factor}")
+            raise NetworkError(f"factor, which scales latents, must be positive, not {factor}")
         self.autoencoder, self.factor, self.batch = autoencoder.eval(), factor, batch
 
     @torch.no_grad()

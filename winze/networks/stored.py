@@ -121,9 +121,9 @@ def _parts(spec: Any) -> tuple[str, int | None, dict[str, Any], dict[str, Any] |
     if not (classes is None or _is_count(classes)):
         raise NetworkError(f"its network has {_short(classes)} classes")
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
-        raise NetworkError(f"its network has the options {_short(options)}, which are none")
+        raise NetworkError(f"its network has the options {_short(options)}, which are not options")
     if not (rule is None or isinstance(rule, Mapping)):
-        raise NetworkError(f"its network has the rule {_short(rule)}, which is none")
+        raise NetworkError(f"its network has the rule {_short(rule)}, which is not a rule")
     where = told.get("where")
     if not (where is None or (isinstance(where, str) and GLOB.fullmatch(where))):
         raise NetworkError(f"its rule is at the junctions {_short(where)}, which is not a glob on names")

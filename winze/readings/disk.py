@@ -157,7 +157,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise ReadingsError(f"{path} was cut short or is not JSON: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("kind") != KIND:
-        raise ReadingsError(f"{path} was not written by winze: it is no {KIND}")
+        raise ReadingsError(f"{path} was not written by winze: it is not a {KIND}")
     version = manifest.get("version")
     if version not in (UNSEALED, VERSION):
         raise ReadingsError(f"{path} has format {version}; this winze reads format {VERSION}")

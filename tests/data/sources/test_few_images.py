@@ -27,5 +27,5 @@ def test_a_class_with_fewer_keeps_them_all():
 
 
 def test_no_image_at_all_is_refused():
-    with pytest.raises(DataError, match="one is the least"):
+    with pytest.raises(DataError, match="per_class is 0; it must be at least 1"):
         thinned(load("digits"), 0)

@@ -149,7 +149,7 @@ def test_a_sheet_too_small_for_its_labels_is_refused(tmp_path):
 def test_labels_that_do_not_spread_over_the_sheets_are_refused(tmp_path):
     folder = write_cifar10(tmp_path)
     np.save(folder / "train_labels.npy", labels_of(99, 10))
-    with pytest.raises(DataError, match="do not spread evenly"):
+    with pytest.raises(DataError, match="cannot be split evenly"):
         load("cifar10", root=tmp_path)
 
 

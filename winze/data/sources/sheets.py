@@ -20,7 +20,7 @@ def sheet_part(sheets: list[Path], labels: Path, side: int) -> Part:
     numbers = read_npy(labels, axes=1).astype(np.int64)
     each, rest = divmod(len(numbers), len(sheets))
     if rest:
-        raise DataError(f"{labels}: {len(numbers)} labels do not spread evenly over {len(sheets)} sheets")
+        raise DataError(f"{labels}: {len(numbers)} labels cannot be split evenly over {len(sheets)} sheets")
     for sheet in sheets:
         _open_size(sheet, each, side)
 

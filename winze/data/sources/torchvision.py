@@ -102,7 +102,9 @@ def _labels(dataset: Any, what: str) -> SplitLabels:
         found = getattr(dataset, attribute, None)
         if found is not None:
             return np.asarray(found).astype(np.int64)
-    raise CorruptDataError(f"{what} does not say its labels; this torchvision is unknown to winze")
+    raise CorruptDataError(
+        f"{what} has no labels where winze looks for them: this version of torchvision is not supported"
+    )
 
 
 def _channel_first(pixels: Any, what: str) -> UInt8[Tensor, "sample channel height width"]:

@@ -67,7 +67,7 @@ class MaskedAutoencoder(nn.Module):
         if not 0 < mask < 1:
             raise NetworkError(f"the mask ratio lies between 0 and 1, not {mask}")
         if skips and depth < 2:
-            raise NetworkError("long skips start at every second encoder block: at least 2 blocks, or skips=False")
+            raise NetworkError("long skips start at every second encoder block: use at least 2 blocks, or skips=False")
         if skips and decoder_depth < depth // 2:
             raise NetworkError(
                 f"{depth // 2} skips of {depth} encoder blocks need as many decoder blocks, not {decoder_depth}"
@@ -76,10 +76,10 @@ class MaskedAutoencoder(nn.Module):
             raise NetworkError(f"decoder_input is 'pos' or 'latent', not {decoder_input!r}")
         if decoder_input == "pos" and not skips:
             raise NetworkError(
-                "without skips a decoder that starts from positions alone sees nothing: decoder_input='latent'"
+                "without skips a decoder that starts from positions alone sees nothing: use decoder_input='latent'"
             )
         if norm_clip is not None and not norm_clip > 0:
-            raise NetworkError(f"norm_clip bounds a root mean square: a positive number, not {norm_clip}")
+            raise NetworkError(f"norm_clip, the bound of a root mean square, must be positive, not {norm_clip}")
         tokens = (side // patch) ** 2
         self.hidden = tokens - max(1, int(tokens * (1 - mask)))
         if not self.hidden:

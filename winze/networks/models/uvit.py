@@ -46,9 +46,11 @@ class UViT(nn.Module):
         if side % patch:
             raise NetworkError(f"patches of {patch} x {patch} do not fill an image of {side} x {side}")
         if width % 2:
-            raise NetworkError(f"half of the time's features are sines: an even width, not {width}")
+            raise NetworkError(f"the width must be even, since half of the features of the time are sines, not {width}")
         if depth % 2:
-            raise NetworkError(f"a U-ViT has as many blocks before its middle as after it: an even depth, not {depth}")
+            raise NetworkError(
+                f"the depth must be even, since a U-ViT has as many blocks before its middle as after it, not {depth}"
+            )
         self.width, self.channels, self.side, self.patch, self.labels = width, channels, side, patch, labels
         self.extras = 2 if labels else 1
         tokens = (side // patch) ** 2
