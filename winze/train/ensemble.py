@@ -247,7 +247,7 @@ class _Batches:
         self, data: tuple[Tensor, Tensor], training: Training, seeds: Sequence[int], device: torch.device
     ) -> None:
         here = data[0].to(device), data[1].to(device)
-        self.each = [OnDevice(here, training, None, seed, device) for seed in seeds]
+        self.each = [OnDevice(*here, training, None, seed, device) for seed in seeds]
         self.steps = self.each[0].steps
 
     def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ from winze.train.hardware import Hardware, HardwareError, make_fabric, switches
 from winze.train.objectives.base import Objective, judged
 from winze.train.optimizers import EMA, learning_rate, set_rates
 from winze.train.seeds import mix, seed_quickly
-from winze.train.sources import FitData, InputsAndLabels, Loader, MakeSource, OnDevice, Repeated, in_order, source_of
+from winze.train.sources import FitData, FromLoader, InputsAndLabels, MakeSource, OnDevice, in_order, source_of
 from winze.train.state import Log, State
 from winze.train.training import Goal, Length, Training, objective_of
 from winze.train.update import Descend, Engine, Update, name_of
@@ -104,9 +105,12 @@ class _Run:
         self.tests = tests
         self.checkpoints: Checkpoints | None = None
         where = fabric.device, fabric.global_rank, fabric.world_size
-        source = source_of(data, training, preprocess, seed, *where)
-        self.source = source if training.repeat == 1 else Repeated(source, training.repeat)
-        self.per_epoch = self.source.steps
+        self.source = source_of(data, training, preprocess, seed, *where)
+        self.per_epoch = self.source.steps - self.source.steps % training.repeat
+        if not self.per_epoch:
+            raise ValueError(
+                f"an epoch of {self.source.steps} batches is too short to repeat each {training.repeat} times"
+            )
         self.total = training.length.steps(self.per_epoch)
         self.rate = learning_rate(training, self.per_epoch)
         if training.schedule.warmup.steps(self.per_epoch) > self.total:
@@ -117,12 +121,12 @@ class _Run:
         self.objective: Objective | None = getattr(self.update, "objective", None)
         if tests and self.objective is None:
             raise ValueError(f"test sets need an `objective` that judges them; {type(self.update).__name__} has none")
-        if self.objective is not None and hasattr(source, "label"):
-            source.label(self.objective.labels)
+        if self.objective is not None and hasattr(self.source, "label"):
+            self.source.label(self.objective.labels)
         if training.channels_last:
             for module in self.update.modules.values():
                 module.to(memory_format=torch.channels_last)
-        captures = self._captures(hardware, data)
+        captures = self._captures(hardware)
         example = lambda: self.source.make(*next(iter(self.source.epoch(0))))  # noqa: E731
         self._set_up(Engine(fabric, hardware, training, captures, example))
         self.ema = None if training.ema is None else EMA(self.net, training.ema)
@@ -160,7 +164,7 @@ class _Run:
         for module in self.update.modules.values():
             self.fabric.strategy.precision.convert_module(module).to(engine.device)
 
-    def _captures(self, hardware: Hardware, data: object) -> bool:
+    def _captures(self, hardware: Hardware) -> bool:
         """Whether steps are captured: asked for, or possible and worth it."""
         update = self.update
         slow = isinstance(update, Descend) and not update.config.capturable
@@ -170,7 +174,7 @@ class _Run:
             f"the optimizer {type(self.training.optimizer).__name__} cannot be captured": slow,
             f"{name_of(update)} does not say that it is capturable": not update.capturable,
             "16-mixed scales losses by hand": self.training.precision == "16-mixed",
-            "batches come from a loader": isinstance(data, Loader) and not isinstance(data, Tensor | tuple),
+            "batches come from a loader": isinstance(self.source, FromLoader),
         }
         why = [reason for reason, true in reasons.items() if true]
         if hardware.step == "graph" and why:
@@ -235,8 +239,11 @@ class _Run:
         return step % max(1, every.steps(self.per_epoch)) == 0 or step == self.total
 
     def _batches(self, step: int) -> Iterator[InputsAndLabels]:
-        """The batches of this step's epoch, from this step on."""
-        return iter(self.source.epoch(*divmod(step, self.per_epoch)))
+        """The batches of this step's epoch, from this step on; each comes `repeat` times in a row, augmented once."""
+        times = self.training.repeat
+        epoch, done = divmod(step, self.per_epoch)
+        batches = self.source.epoch(epoch, done // times)
+        return islice((batch for batch in batches for _ in range(times)), done % times, None)
 
     def _row(self, step: int, found: list[Mapping[str, float]], judges: bool, bar: Bar) -> dict[str, float]:
         """The metrics since the last row: losses, learning rates, what the test sets and the followers say."""

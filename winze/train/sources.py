@@ -55,7 +55,8 @@ class OnDevice:
 
     def __init__(
         self,
-        data: tuple[Tensor, Tensor] | Tensor,
+        images: Tensor,
+        labels: Tensor | None,
         training: Training,
         preprocess: Preprocess | None,
         seed: int,
@@ -63,10 +64,7 @@ class OnDevice:
         rank: int = 0,
         world: int = 1,
     ) -> None:
-        images, labels = data if isinstance(data, tuple) else (data, None)
         count = len(images)
-        if labels is not None and count != len(labels):
-            raise ValueError(f"{count} images but {len(labels)} labels")
         if not count:
             raise ValueError("there are no samples to train on")
         if training.drop_last and count < training.batch:
@@ -122,25 +120,6 @@ class OnDevice:
         if len(pieces) > 1 and len(pieces[-1]) <= self.world and self.training.batch > self.world:
             pieces[-2:] = [torch.cat(pieces[-2:])]
         return pieces
-
-
-class Repeated:
-    """Every batch, augmented once, several times in a row: a pair of stages may train on the same samples.
-
-    An epoch keeps its number of steps (rounded down to a multiple of `times`) and uses fewer batches.
-    """
-
-    def __init__(self, source: BatchSource, times: int) -> None:
-        self.source, self.times = source, times
-        self.steps = source.steps - source.steps % times
-        self.make, self.share = source.make, source.share
-        if not self.steps:
-            raise ValueError(f"an epoch of {source.steps} batches is too short to repeat each {times} times")
-
-    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
-        """The first batches of the source's epoch, each several times."""
-        batches = islice(self.source.epoch(number, start // self.times), self.steps // self.times - start // self.times)
-        return islice((pair for pair in batches for _ in range(self.times)), start % self.times, None)
 
 
 class FromLoader:
@@ -209,10 +188,8 @@ def source_of(
     world: int = 1,
 ) -> BatchSource:
     """The batches of any data that `fit` takes."""
-    if isinstance(data, tuple) and not (len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
-        raise ValueError(f"data is tensors (x, y), not {said(data)}: pass torch.from_numpy(array) for NumPy arrays")
     if isinstance(data, Tensor | tuple):
-        return OnDevice(data, training, preprocess, seed, device, rank, world)
+        return OnDevice(*samples_of(data), training, preprocess, seed, device, rank, world)
     if isinstance(data, Loader):
         return FromLoader(data, device, mix(seed, f"loader {rank}"))
     if callable(data):
@@ -228,17 +205,24 @@ def in_order(
         for number, batch in enumerate(data, start=1):
             yield parted(batch, number)
         return
-    images, labels = data if isinstance(data, tuple) else (data, None)
-    if not all(isinstance(part, Tensor) for part in (images, labels) if part is not None):
-        raise ValueError(f"want tensors (x, y), not {said(data)}: pass torch.from_numpy(array) for NumPy arrays")
-    if labels is not None and len(images) != len(labels):
-        raise ValueError(f"{len(images)} images but {len(labels)} labels")
+    images, labels = samples_of(data)
     parts = world if len(images) >= world else 1  # no process without a sample
     start, end = (len(images) * (rank % parts + more) // parts for more in (0, 1))
     for first in range(start, end, JUDGED):
         rows = slice(first, min(first + JUDGED, end))
         x = images[rows].to(device)
         yield (x if preprocess is None else preprocess(x)), None if labels is None else labels[rows].to(device)
+
+
+def samples_of(data: Any) -> InputsAndLabels:
+    """Stored samples and their labels: tensors (x, y), or x alone."""
+    if isinstance(data, Tensor):
+        return data, None
+    if not (len(data) == 2 and all(isinstance(part, Tensor) for part in data)):
+        raise ValueError(f"data is tensors (x, y), not {said(data)}: pass torch.from_numpy(array) for NumPy arrays")
+    if len(data[0]) != len(data[1]):
+        raise ValueError(f"{len(data[0])} images but {len(data[1])} labels")
+    return data[0], data[1]
 
 
 def parted(batch: Any, number: int) -> InputsAndLabels:
