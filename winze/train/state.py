@@ -28,52 +28,42 @@ class Log:
     def __init__(self, fabric: Any) -> None:
         self.fabric = fabric
         self.names: tuple[str, ...] = ("loss",)
-        self._waiting: Tensor | None = None
-        self._sizes: list[int] = []
-        self._fetched: list[Tensor] = []  # [loss.., samples] of each step, in this process
-        self._gathered = torch.zeros(0, 0, dtype=torch.float64)  # the same, over all processes
+        self._waiting: list[tuple[Tensor, int]] = []  # the losses of each step, in this process, and its samples
+        self._sums = torch.zeros(0, 0, dtype=torch.float64)  # [step, loss.. and samples], over all processes
 
     @property
     def full(self) -> bool:
-        return len(self._sizes) == CHECK_EVERY
+        return len(self._waiting) == CHECK_EVERY
 
     def add(self, names: tuple[str, ...], values: Tensor, samples: int) -> None:
         """Note the losses of one step, means over so many samples."""
-        if self._waiting is None:
-            self.names, self._waiting = names, torch.empty(CHECK_EVERY, len(values), device=values.device)
-        self._waiting[len(self._sizes)] = values
-        self._sizes.append(samples)
+        self.names = names
+        self._waiting.append((values.clone(), samples))  # a captured step writes the next ones into the same memory
 
     def fetch(self) -> Tensor:
-        """The losses [step, name] that have come since they were last fetched."""
-        if self._waiting is None or not self._sizes:
+        """The losses [step, name] of this process that have come since they were last fetched."""
+        if not self._waiting:
             return torch.zeros(0, len(self.names), dtype=torch.float64)
-        found = self._waiting[: len(self._sizes)].double().cpu()
-        samples = torch.tensor(self._sizes, dtype=torch.float64)[:, None]
-        self._fetched.append(torch.cat([found * samples, samples], 1))
-        self._sizes = []
+        values, sizes = zip(*self._waiting, strict=True)
+        self._waiting = []
+        found = torch.stack(values).double().cpu()
+        samples = torch.tensor(sizes, dtype=torch.float64)[:, None]
+        own = torch.cat([found * samples, samples], 1)
+        whole = own if self.fabric.world_size == 1 else self.fabric.all_reduce(own, reduce_op="sum").cpu()
+        self._sums = torch.cat([self._sums.view(-1, whole.shape[1]), whole])
         return found
-
-    def gather(self) -> None:
-        """Sum each fetched step over all processes."""
-        self.fetch()
-        if self._fetched:
-            own = torch.cat(self._fetched)
-            whole = own if self.fabric.world_size == 1 else self.fabric.all_reduce(own, reduce_op="sum").cpu()
-            self._gathered, self._fetched = torch.cat([self._gathered.view(-1, whole.shape[1]), whole]), []
 
     def row(self) -> dict[str, float]:
         """The mean of each loss over all samples since the last row."""
-        self.gather()
-        *sums, samples = self._gathered.sum(0).tolist()
-        self._gathered = self._gathered[:0]
+        *sums, samples = self._sums.sum(0).tolist()
+        self._sums = self._sums[:0]
         return {name: value / samples for name, value in zip(self.names, sums, strict=True)}
 
     def state_dict(self) -> dict[str, Any]:
-        return {"names": list(self.names), "gathered": self._gathered}
+        return {"names": list(self.names), "gathered": self._sums}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.names, self._gathered = tuple(state["names"]), state["gathered"]
+        self.names, self._sums = tuple(state["names"]), state["gathered"]
 
 
 class State:
@@ -95,7 +85,6 @@ class State:
 
     def save(self, checkpoints: Checkpoints, step: int) -> None:
         weights, optimizers, extra = self._gathered()
-        self.log.gather()
         if self.fabric.is_global_zero:
             parts: dict[str, Any] = {name: one.state_dict() for name, one in self.followers.lasting.items()}
             state = {
