@@ -67,7 +67,7 @@ def _statements(key: str, title: str, judged: Sequence[Judged]) -> Section | Non
 def _rows(judged: Judged) -> list[list[str]]:
     """The row of a statement, and under it one per cell; a single cell without a name shares its row."""
     said, names = judged.statement, judged.names
-    head = [said.text, _marked(judged.word), getattr(said, "source", "")]
+    head = [said.text, _marked(judged.word), said.source]
     tail = [said.departure, said.post_hoc]
     found = [[str(said.published(cell)), one.sentence, _effect(one)] for cell, one in judged.cells]
     if names == [""]:

@@ -6,13 +6,15 @@ Claim("a smaller alpha_min lowers the rank", "fig. 7b", rises(last("effective_ra
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
 from winze.lab.axes import PointGrid
+from winze.lab.claims.quantities import QUANTITIES
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict, row_word, student
 from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.point import brief
@@ -28,22 +30,33 @@ PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
 
 
-@runtime_checkable
-class Check(Protocol):
-    """The test behind a claim. `axes` are those along which it compares, `quantity` is the number that it takes from
-    each run (None where it takes several), `claimed` the claimed number; where that is given per cell, cells without
-    one are not judged. `points` are the runs that one cell needs, none where the cell would be compared with itself;
-    `judge` returns the verdict on one cell, whose values on the axes of `each` are `key`.
-    """
+class Check(ABC):
+    """The test behind a claim; `quantity` is the number that it takes from each run (None where it takes several)."""
+
+    quantity: str | Quantity | None
 
     @property
-    def axes(self) -> tuple[str, ...]: ...
+    def claimed(self) -> Any:
+        """What it claims: a mapping by the key of a cell, where cells without one are not judged, or one for all."""
+        return None
+
     @property
-    def quantity(self) -> str | Quantity | None: ...
+    def names(self) -> Sequence[Mapping[str, str]]:
+        """The cells that it makes of one, as values on an axis of its own."""
+        return ({},)
+
     @property
-    def claimed(self) -> PerCell | None: ...
-    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]: ...
-    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict: ...
+    @abstractmethod
+    def axes(self) -> tuple[str, ...]:
+        """The axes along which it compares."""
+
+    @abstractmethod
+    def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
+        """The runs that one cell needs; none where the cell would be compared with itself."""
+
+    @abstractmethod
+    def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
+        """The verdict on one cell, whose values on the axes of `each` are `key`."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +66,7 @@ class Statement:
     `each`: axes of which each value is a cell; `only`: the cells that are judged, by their values on these axes (None:
     all). `at`: values that all cells share; any other axis is at its default. `paper`: the published number, one or one
     per cell. `scales`: the scales at which it is judged (None: every scale that runs its points). `post_hoc`: the
-    reason, if it was written or sharpened after its readings were seen.
+    reason, if it was written or sharpened after its readings were seen. `headline`: whether README shows it.
     """
 
     text: str
@@ -65,6 +78,8 @@ class Statement:
     departure: str = ""
     post_hoc: str = ""
     only: Collection[Any] | None = None
+    source: str = ""
+    headline: bool = False
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -78,10 +93,10 @@ class Statement:
             for point in grid.points
             if point.lies_at(self.at)
         )
-        found, claimed = [], self.check.claimed
-        named = self.check.names if isinstance(self.check, Several) else [{}]
-        for cell in (cell | name for cell in seen for name in named):
-            if any(self.key(cell) not in one for one in (claimed, self.only) if isinstance(one, Collection)):
+        found = []
+        for cell in (cell | name for cell in seen for name in self.check.names):
+            asked = (self.check.claimed, self.only)
+            if any(self.key(cell) not in one for one in asked if isinstance(one, Collection)):
                 continue
             needed = self.check.points(cell, grid)
             if needed and all(point in grid for point in needed):
@@ -97,7 +112,7 @@ class Statement:
         """The paper's number for a cell."""
         if not isinstance(self.paper, Mapping):
             return self.paper
-        keys = (self.key(cell), cell[self.check.what] if isinstance(self.check, Several) else None)
+        keys = (self.key(cell), *cell.without(*self.axes, *self.at).values())
         return next((self.paper[key] for key in keys if key in self.paper), "")
 
 
@@ -105,15 +120,8 @@ class Statement:
 class Claim(Statement):
     """A statement of the paper: a quote or close paraphrase that stands alone, its source, and a check."""
 
-    source: str = ""
-    headline: bool = False
-    """whether README shows it"""
-
     def __init__(self, text: str, source: str, check: Check, **rest: Any) -> None:
-        headline = rest.pop("headline", False)
-        super().__init__(text, check, **rest)
-        object.__setattr__(self, "source", source)
-        object.__setattr__(self, "headline", headline)
+        super().__init__(text, check, source=source, **rest)
 
 
 @dataclass(frozen=True)
@@ -147,23 +155,21 @@ class Judged:
 
 def judge(statement: Statement, grid: PointGrid, runs: RunReadings, quantities: Quantities | None = None) -> Judged:
     """Judge a statement by readings; a cell whose points have none is `not run`."""
-    cells = []
-    for cell in statement.cells(grid):
-        points = statement.check.points(cell, grid)
-        absent = [point for point in points if not runs.get(point)]
+
+    def verdict(cell: Point) -> Verdict:
+        absent = [str(point) for point in statement.check.points(cell, grid) if not runs.get(point)]
         if absent:
-            told = "; ".join(map(str, absent))
-            cells.append((cell, Verdict(NOT_RUN, f"no readings of {told}")))
-            continue
-        verdict = statement.check.judge(cell, statement.key(cell), grid, runs, quantities or {})
-        cells.append((cell, verdict))
-    return Judged(statement, tuple(cells))
+            return Verdict(NOT_RUN, f"no readings of {'; '.join(absent)}")
+        return statement.check.judge(cell, statement.key(cell), grid, runs, quantities or {})
+
+    return Judged(statement, tuple((cell, verdict(cell)) for cell in statement.cells(grid)))
 
 
 @dataclass(frozen=True)
-class Contrast:
+class Contrast(Check):
     """A weighted sum of one quantity over points, seed by seed: Σ w q(point), of logarithms with `ratio`.
 
+    `region` is where the sum should lie, the same for all cells or by key; `what` names the sum in words.
     `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
     so that the sum is the least-squares slope over `scale(value)` of the numbers, or over their order. The mean over
     the seeds that all points share has Student's 95 % interval. A `certain` statement does not depend on chance: one
@@ -172,14 +178,17 @@ class Contrast:
     """
 
     quantity: str | Quantity
-    region: Callable[[Any], Region]
+    region: Region | Mapping[Any, Region]
     what: str
     terms: tuple[tuple[Mapping[str, Any], float], ...] = (({}, 1.0),)
     over: str = ""
     scale: Callable[[float], float] | None = None
     ratio: bool = False
     certain: bool = False
-    claimed: PerCell | None = None
+
+    @property
+    def claimed(self) -> Region | Mapping[Any, Region]:
+        return self.region
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -206,7 +215,8 @@ class Contrast:
                     return Verdict(INCONCLUSIVE, why, n=len(shared), values=values)
         weights = np.array([weight for _, weight in weighted])
         table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
-        interval = self._interval(table, weights, region := self.region(key))
+        region = self.region[key] if isinstance(self.region, Mapping) else self.region
+        interval = self._interval(table, weights, region)
         if not self.certain and (around := self._over_samples(quantity, weighted, runs, shared)) is not None:
             low, high = min(interval.low, around[0]), max(interval.high, around[1])
             wide = 0.0 if high - low > 1e-9 else HALF_LAYER * float(np.abs(weights).max())
@@ -271,7 +281,7 @@ class Contrast:
 
 
 @dataclass(frozen=True)
-class Several:
+class Several(Check):
     """Checks by name, each a cell, such as one per task; `what` names their axis.
 
     The published numbers of a claim (`paper`) may be by name too.
@@ -279,12 +289,10 @@ class Several:
 
     what: str
     checks: Mapping[str, Contrast]
-    quantity: None = None
-    claimed: None = None
+    quantity = None
 
     @property
-    def names(self) -> list[dict[str, str]]:
-        """The name of each check, as a value on an axis of its own."""
+    def names(self) -> Sequence[Mapping[str, str]]:
         return [{self.what: name} for name in self.checks]
 
     @property
@@ -323,26 +331,27 @@ def alike(quantity: str | Quantity, at: CellValues = None, *, to: Mapping[str, A
 
 
 def _difference(quantity: str | Quantity, at: CellValues, other: Mapping[str, Any], region: Region) -> Contrast:
-    return Contrast(quantity, lambda _: region, "difference", ((at or {}, 1.0), (other, -1.0)))
+    return Contrast(quantity, region, "difference", ((at or {}, 1.0), (other, -1.0)))
 
 
 def level(quantity: str | Quantity, value: PerCell, *, within: float, at: CellValues = None) -> Contrast:
     """The quantity is `value`, to within `within`."""
-
-    def region(key: Any) -> Region:
-        return Region(_of(value, key) - within, _of(value, key) + within)
-
-    return Contrast(quantity, region, "level", ((at or {}, 1.0),), claimed=value)
+    return _level(quantity, value, lambda one: Region(one - within, one + within), at)
 
 
 def at_most(quantity: str | Quantity, value: PerCell, *, at: CellValues = None) -> Contrast:
     """The quantity is no more than `value`."""
-    return Contrast(quantity, lambda key: Region(high=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
+    return _level(quantity, value, lambda one: Region(high=one), at)
 
 
 def at_least(quantity: str | Quantity, value: PerCell, *, at: CellValues = None) -> Contrast:
     """The quantity is no less than `value`."""
-    return Contrast(quantity, lambda key: Region(low=_of(value, key)), "level", ((at or {}, 1.0),), claimed=value)
+    return _level(quantity, value, lambda one: Region(low=one), at)
+
+
+def _level(quantity: str | Quantity, value: PerCell, region: Callable[[float], Region], at: CellValues) -> Contrast:
+    regions = {key: region(one) for key, one in value.items()} if isinstance(value, Mapping) else region(value)
+    return Contrast(quantity, regions, "level", ((at or {}, 1.0),))
 
 
 def several(what: str, checks: Mapping[str, Contrast]) -> Several:
@@ -363,38 +372,32 @@ def share(
         raise ValueError(f"share of {quantity!r}: give at_least= or at_most=, or both")
     low = -math.inf if at_least is None else math.log(at_least)
     high = math.inf if at_most is None else math.log(at_most)
-    return Contrast(quantity, lambda _: Region(low, high), "ratio", ((at or {}, 1.0), (of, -1.0)), ratio=True)
+    return Contrast(quantity, Region(low, high), "ratio", ((at or {}, 1.0), (of, -1.0)), ratio=True)
 
 
 def rises(quantity: str | Quantity, *, over: str, scale: Callable[[float], float] | None = None) -> Contrast:
     """The quantity grows over an axis: its least-squares slope over the values (`scale` of them) is above 0."""
-    return Contrast(quantity, lambda _: Region(low=0.0, open=True), "slope", over=over, scale=scale)
+    return Contrast(quantity, Region(low=0.0, open=True), "slope", over=over, scale=scale)
 
 
 def falls(quantity: str | Quantity, *, over: str, scale: Callable[[float], float] | None = None) -> Contrast:
     """The quantity shrinks over an axis: its least-squares slope over the values (`scale` of them) is below 0."""
-    return Contrast(quantity, lambda _: Region(high=0.0, open=True), "slope", over=over, scale=scale)
+    return Contrast(quantity, Region(high=0.0, open=True), "slope", over=over, scale=scale)
 
 
 def holds(quantity: str | Quantity) -> Contrast:
     """A statement that does not depend on chance, whose quantity is 1 where it is true; one seed is enough."""
-    return Contrast(quantity, lambda _: Region(low=1.0), "truth", certain=True)
+    return Contrast(quantity, Region(low=1.0), "truth", certain=True)
 
 
 def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str]:
     """A quantity and its name in words; a string names one of the recipe's, or one that every recipe has."""
     if not isinstance(quantity, str):
         return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
-    from winze.lab.claims.quantities import QUANTITIES
-
     found = known.get(quantity) or QUANTITIES.get(quantity)
     if found is None:
         raise ValueError(f"there is no quantity {quantity!r}; there are {', '.join([*known, *QUANTITIES])}")
     return found, quantity.replace("_", " ")
-
-
-def _of(value: PerCell, key: Any) -> float:
-    return float(value[key] if isinstance(value, Mapping) else value)
 
 
 def _own_names(points: list[Point]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.claim import PerCell, Quantities, RunReadings
+from winze.lab.claims.claim import Check, PerCell, Quantities, RunReadings
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
 from winze.place import Place
 from winze.readings import Point, Readings, facts
@@ -17,7 +17,7 @@ from winze.readings.wording import number, percent
 
 
 @dataclass(frozen=True)
-class TunnelAt:
+class TunnelAt(Check):
     """The tunnel starts near a layer: probe curves are averaged over seeds, then thresholded. The interval resamples
     seeds and, where per-sample correctness is stored, test samples.
     """
@@ -26,7 +26,7 @@ class TunnelAt:
     layer: PerCell
     within: int
     axes: tuple[str, ...] = ()
-    quantity: None = None
+    quantity = None
 
     @property
     def claimed(self) -> PerCell:

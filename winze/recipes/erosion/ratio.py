@@ -19,7 +19,7 @@ claim = partial(use.claim, source="fig. 4.3.1")
 forgetting = use.fall
 bend = Contrast(
     forgetting,
-    lambda _: Region(low=0.0, open=True),
+    Region(low=0.0, open=True),
     "rise from 0.5 to 1 minus that from 0 to 0.5",
     (({"ratio": 1.0}, 1.0), ({"ratio": 0.5}, -2.0), ({"ratio": 0.0}, 1.0)),
 )
