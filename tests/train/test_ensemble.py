@@ -101,6 +101,7 @@ def test_every_rule_without_draws_of_its_own_trains_each_network_as_fit_does(nam
         {"schedule": Cosine(warmup=Epochs(1)), "objective": Classify(smoothing=0.1), "drop_last": True},
         {"objective": Classify(temperature=Ramp(1.0, 4.0), compensate=True)},
         {"ema": 0.9},
+        {"repeat": 2},
     ],
     ids=str,
 )
@@ -199,7 +200,7 @@ def test_a_network_that_diverged_before_a_stop_is_still_named_after_it(tmp_path)
 
 
 def test_labels_beyond_the_outputs_are_refused_for_an_ensemble_too():
-    with pytest.raises(ValueError, match="labels go up to 2, but networks output 2 classes"):
+    with pytest.raises(ValueError, match="labels go up to 2, but SpiralMLP outputs 2 classes"):
         fit_ensemble(networks(), (DATA[0], LABELS + 1), TRAINING, seeds=SEEDS, **ON_CPU)
 
 
@@ -228,7 +229,6 @@ def test_a_rule_that_looks_at_masks_in_python_is_told_what_to_do(rule):
         ({"optimizer": SGD(rates=(("weights", 0.1),))}, "rates="),
         ({"precision": "16-mixed"}, "16-mixed"),
         ({"augment": (winze.data.Flip(),)}, "augmented"),
-        ({"repeat": 2}, "repeated"),
     ],
 )
 def test_what_an_ensemble_cannot_share_is_refused(change, word):

@@ -14,7 +14,6 @@ from functools import partial
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.nn.utils import parameters_to_vector
@@ -24,9 +23,8 @@ from winze.shape.rules.masks import rate_at
 from winze.train.fit import History, fit
 from winze.train.followers import named
 from winze.train.objectives.base import Loss, Objective
-from winze.train.objectives.classify import class_labels, classes_of
 from winze.train.sources import InputsAndLabels, OnDevice
-from winze.train.training import Classify, Goal, Lars, Training, objective_of
+from winze.train.training import Goal, Lars, Training, objective_of
 
 
 def fit_ensemble(
@@ -51,8 +49,6 @@ def fit_ensemble(
     """
     _check(nets, training, seeds, alternations)
     ensemble = Ensemble(nets, alternations, training.clip)
-    if isinstance(training.objective, Classify):
-        data = data[0], ensemble.one_hot(data[0], class_labels(data[1]))
     own = {} if ensemble.alternation is None else {"alternation": ensemble.alternation}
     history = by(
         ensemble,
@@ -102,9 +98,8 @@ class Ensemble(nn.Module):
         self.weights = nn.Parameter(torch.stack([parameters_to_vector(net.parameters()).detach() for net in nets]))
         if clip is not None:
             self.weights.register_hook(lambda gradient: _clipped(gradient, clip))
-        # in lists, so that they are not moved, trained and stored as parts of this module
+        # in a list, so that it is not moved, trained and stored as a part of this module
         self._run = [_simplified(deepcopy(nets[0]))]
-        self._losses: list[Loss] = []
         self.alternation = None if alternations is None else Alternations(self._run[0], alternations)
         self.lost: Tensor
         self.register_buffer("lost", torch.zeros(len(nets), dtype=torch.bool))
@@ -114,37 +109,25 @@ class Ensemble(nn.Module):
 
         Networks so marked are `lost` from then on.
         """
-        if not self._losses or self._losses[0].objective is not objective:
-            self._losses = [Loss(self._run[0], objective)]
+        one = partial(self._one, Loss(self._run[0], objective))
         masks = None if self.alternation is None else self.alternation.masks
         over = (0, 0, 0, None if masks is None else 0)
-        losses: Tensor = vmap(self._one, in_dims=over, randomness="different")(self.weights, x, y, masks)
+        losses: Tensor = vmap(one, in_dims=over, randomness="different")(self.weights, x, y, masks)
         if self.training:
             self.lost.logical_or_(~torch.isfinite(losses.detach()))
         return losses
 
-    def _one(self, weights: Tensor, x: Tensor, y: Tensor, masks: Tensor | None) -> Any:
+    def _one(self, loss: Loss, weights: Tensor, x: Tensor, y: Tensor, masks: Tensor | None) -> Any:
         sizes = [shape.numel() for shape in self._shapes.values()]
         parts = zip(self._shapes.items(), weights.split(sizes), strict=True)
         named = {f"net.{name}": part.view(shape) for (name, shape), part in parts}
         alternation = self.alternation
         with nullcontext() if alternation is None or masks is None else alternation.reading(masks):
-            return functional_call(self._losses[0], named, (x, y), tie_weights=self._tied)["loss"]
+            return functional_call(loss, named, (x, y), tie_weights=self._tied)["loss"]
 
     def train(self, mode: bool = True) -> Ensemble:
         self._run[0].train(mode)
         return super().train(mode)
-
-    def one_hot(self, x: Tensor, y: Tensor) -> Tensor:
-        """Labels as probabilities: cross-entropy is the same, and `vmap` need not index by labels in Python."""
-        if y.is_floating_point():
-            return y
-        weight = next(self._run[0].parameters())
-        with torch.no_grad():
-            outputs = self._run[0].eval()(x[:1].to(weight))
-        if classes_of(y) > outputs.shape[1]:
-            raise ValueError(f"labels go up to {classes_of(y) - 1}, but networks output {outputs.shape[1]} classes")
-        return F.one_hot(y, outputs.shape[1]).to(self.weights.dtype)
 
 
 class Alternations(Alternation):
@@ -239,27 +222,24 @@ class _Mean(Objective):
     def advance(self) -> None:
         self.objective.advance()
 
+    def labels(self, y: Tensor | None) -> Tensor | None:
+        return self.objective.labels(y)
 
-class _Batches:
+
+class _Batches(OnDevice):
     """Every network's own batches: row numbers [sample, network]."""
 
     def __init__(
         self, data: tuple[Tensor, Tensor], training: Training, seeds: Sequence[int], device: torch.device
     ) -> None:
-        here = data[0].to(device), data[1].to(device)
-        self.each = [OnDevice(*here, training, None, seed, device) for seed in seeds]
-        self.steps = self.each[0].steps
+        super().__init__(*data, training, None, 0, device)
+        self.seeds = seeds
 
-    def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
-        orders = torch.stack([torch.cat([rows for rows, _ in one.epoch(number)]) for one in self.each], 1)
-        for rows in orders.split(self.each[0].sizes)[start:]:
-            yield rows, rows[:0]
+    def _order(self, number: int) -> Tensor:
+        return torch.stack([self._shuffled(seed, number) for seed in self.seeds], 1)
 
-    def make(self, rows: Tensor, empty: Tensor | None) -> InputsAndLabels:
-        return self.each[0].make(rows.T, empty)
-
-    def share(self, rows: Tensor) -> float:
-        return 1.0
+    def make(self, rows: Tensor, table: Tensor | None) -> InputsAndLabels:
+        return super().make(rows.T, table)
 
 
 def spread(weights: Tensor, net: nn.Module) -> None:
@@ -299,7 +279,6 @@ def _check(
         "rates= tells weights by name": bool(optimizer.rates),
         "16-mixed scales the loss of all": training.precision == "16-mixed",
         "samples are augmented": bool(training.augment),
-        "batches are repeated": training.repeat != 1,
     }
     for reason, true in reasons.items():
         if true:

@@ -330,7 +330,8 @@ class _Run:
         bad = torch.stack([~torch.isfinite(part).reshape(len(part), -1).all(1) for part in parts]).any(0)
         if not bad.any():
             return ""
-        rows = pair[0][bad].tolist() if isinstance(self.source, OnDevice) else []
+        numbered = isinstance(self.source, OnDevice) and pair[0].shape == bad.shape  # not those of an ensemble
+        rows = pair[0][bad].tolist() if numbered else []
         which = f": number {', '.join(map(str, rows[:3]))}" if rows else ""
         return (
             f"its inputs or labels hold NaN or infinite values ({int(bad.sum())} of {len(bad)} samples{which}): look "

@@ -77,17 +77,16 @@ class OnDevice:
         self.augment = Augment(training.augment)
         self.draws = self.augment.draws(tuple(images.shape[1:])) if training.augment else 0
         self._generator = torch.Generator(device)
-        self.sizes = [len(piece) for piece in self._pieces(torch.arange(count))]
-        self.steps = len(self.sizes)
-        self._size = self.sizes[0]  # of the current batch, over all processes
+        self.steps = len(self._pieces(torch.arange(count)))
+        self._size = count  # of the current batch, over all processes
 
     def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None:
         self.labels = prepare(self.labels)
 
     def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """Row numbers and random numbers of each batch from number `start`."""
-        order = torch.randperm(len(self.images), generator=generator("cpu", self.seed, "order", number))
-        for i, piece in islice(enumerate(self._pieces(order.to(self.device))), start, None):
+        pieces = self._pieces(self._order(number).to(self.device))
+        for i, piece in islice(enumerate(pieces), start, None):
             self._size = len(piece)
             yield self._mine(piece), self._mine(self._table(len(piece), number * self.steps + i))
 
@@ -101,6 +100,13 @@ class OnDevice:
     def share(self, rows: Tensor) -> float:
         """The weight of this process's mean loss, where slices differ in size."""
         return len(rows) * self.world / self._size
+
+    def _order(self, number: int) -> Tensor:
+        """The row numbers of an epoch."""
+        return self._shuffled(self.seed, number)
+
+    def _shuffled(self, seed: int, number: int) -> Tensor:
+        return torch.randperm(len(self.images), generator=generator("cpu", seed, "order", number))
 
     def _table(self, samples: int, step: int) -> Tensor:
         """Uniform numbers for the augmentation of one step."""
