@@ -8,7 +8,7 @@ from small_recipe import Settings, make_recipe
 import winze.lab
 from winze.cli import BAD_INPUT, DONE, main
 from winze.lab.runs.perform import perform
-from winze.lab.runs.results import add
+from winze.lab.runs.results import add_all
 from winze.lab.runs.store import Runs
 
 
@@ -32,7 +32,7 @@ def test_every_recipe_of_winze_is_listed(capsys, tmp_path, monkeypatch):
 
 def test_the_verdicts_of_kept_readings_are_counted(capsys, recipe):
     for job in recipe.jobs("cpu"):
-        add(perform(job, Runs("elsewhere"), recipe=recipe), recipe)
+        add_all([perform(job, Runs("elsewhere"), recipe=recipe)], recipe)
     assert main(["list"]) == DONE
     assert "  verdicts  1 claim: 1 contradicted\n" in capsys.readouterr().out
 
@@ -61,15 +61,17 @@ def test_digits_and_smoke_tests_stand_in_no_tally(capsys, monkeypatch, tmp_path)
     monkeypatch.setattr(winze.lab, "recipes", lambda: {made.name: made})
     monkeypatch.chdir(tmp_path)
     for job in made.jobs("cpu"):
-        add(perform(job, Runs("elsewhere"), recipe=made), made)
+        add_all([perform(job, Runs("elsewhere"), recipe=made)], made)
     assert is_stand_in(made, "cpu")
     assert main(["list"]) == DONE
-    assert "  verdicts  1 claim: 1 not run\n" in capsys.readouterr().out
+    told = capsys.readouterr().out
+    assert "  verdicts  1 claim: 1 not run\n  digits    " in told
+    assert f"runs at scale cpu, in no tally: `winze list {made.name}` has the verdicts\n" in told
 
 
 def test_one_recipe_is_listed_with_its_axes_points_claims_and_departures(capsys, recipe):
     for job in recipe.jobs("cpu"):
-        add(perform(job, Runs("elsewhere"), recipe=recipe), recipe)
+        add_all([perform(job, Runs("elsewhere"), recipe=recipe)], recipe)
     assert main(["list", "small/score"]) == DONE
     told = capsys.readouterr().out
     for line in (

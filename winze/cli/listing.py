@@ -41,7 +41,7 @@ class ListVerb:
 
     def _lines(self, recipe: Recipe) -> Iterator[str]:
         """What there is to say of a recipe."""
-        from winze.lab.claims.table import counted, nearest
+        from winze.lab.claims.table import counted, is_stand_in, nearest
         from winze.lab.runs.results import ResultsError, finished, load, readings_of
 
         kept: dict[str, RunReadings] = {}
@@ -63,6 +63,9 @@ class ListVerb:
         )
         yield f"  scales    {', '.join(sizes)}"
         yield f"  verdicts  {damage or counted(nearest(recipe, kept)) or 'there are no claims'}"
+        on_digits = {scale: runs for scale, runs in kept.items() if is_stand_in(recipe, scale)}
+        if on_digits:
+            yield f"  digits    {_runs(on_digits)}, in no tally: `winze list {recipe.name}` has the verdicts"
         own = finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n"))
         if own:
             yield f"  {self.runs}: {_runs(own)}; {counted(nearest(recipe, own))}"
