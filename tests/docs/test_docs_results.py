@@ -11,7 +11,7 @@ from small_recipe import make_recipe
 from winze import lab
 from winze.lab import Claim, Question, Scale, at_most, level
 from winze.lab.runs.perform import perform
-from winze.lab.runs.results import add
+from winze.lab.runs.results import add_all
 from winze.lab.runs.store import Runs
 from winze.readings import Point
 
@@ -44,7 +44,7 @@ def made(monkeypatch, tmp_path):
     kept_runs.recipes.cache_clear()  # the others are cached by folder too
     for scale in ("smoke", "gpu"):
         for job in recipe.jobs(scale):
-            add(perform(job, Runs(tmp_path / "runs"), recipe=recipe), recipe, tmp_path)
+            add_all([perform(job, Runs(tmp_path / "runs"), recipe=recipe)], recipe, tmp_path)
     yield recipe
     kept_runs.recipes.cache_clear()
 

@@ -9,7 +9,7 @@ from winze.lab.claims.quantities import OverLooks, Whole
 from winze.lab.runs.outcome import finals
 from winze.lab.runs.packing import first_difference, packed, unpacked
 from winze.lab.runs.perform import perform
-from winze.lab.runs.results import add, finished, load, readings_of
+from winze.lab.runs.results import add_all, finished, load, readings_of
 from winze.lab.runs.store import Runs, check, read
 from winze.readings import Point, Readings, ReadingsError
 from winze.train import StoreError
@@ -51,7 +51,7 @@ def folders(tmp_path):
 
 def test_each_member_is_judged_as_a_seed_from_the_folder_and_from_results(folders, tmp_path):
     for folder in folders:
-        add(folder, RECIPE, tmp_path)
+        add_all([folder], RECIPE, tmp_path)
     kept = readings_of(load(RECIPE, tmp_path)["cpu"])
     found = finished(RECIPE, tmp_path / "runs")["cpu"]
     assert list(found[ALL]) == list(kept[ALL]) == [0, 1, 2, 10, 11, 12]

@@ -9,7 +9,7 @@ import pytest
 from winze.lab import Recipe, recipes
 from winze.lab.page import write_report
 from winze.lab.runs.perform import perform
-from winze.lab.runs.results import add, finished, load, readings_of
+from winze.lab.runs.results import add_all, finished, load, readings_of
 from winze.lab.runs.store import Runs
 from winze.report import style
 
@@ -42,7 +42,7 @@ def test_every_claim_of_this_scale_can_be_judged(smoked):
 def test_what_results_keep_is_enough_for_every_verdict(smoked, tmp_path):
     recipe, folders, runs = smoked
     for folder in folders:
-        assert add(folder, recipe, tmp_path)
+        assert add_all([folder], recipe, tmp_path)
     kept = readings_of(load(recipe, tmp_path)["smoke"])
     of_kept, of_runs = ([repr(one.cells) for one in recipe.verdicts("smoke", read)] for read in (kept, runs))
     assert of_kept == of_runs  # written out, since a NaN equals itself only so

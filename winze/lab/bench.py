@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 
 from winze.atomic import write_atomically
 from winze.data import Dataset, Preprocess
-from winze.lab.runs.job import plain
+from winze.lab.runs.job import digest, plain
 from winze.lab.runs.store import LOCKS, METRICS, locked
 from winze.observe.cut.network_file import pack
 from winze.readings import Readings
@@ -118,7 +117,7 @@ class Bench:
         if shared is not None:
             told = [plain(shared, "shared"), plain(training, "training"), self.seed, name]
             told += [self.about, self.hardware.threads]  # other versions or another device make another checkpoint
-            self.shared[name] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+            self.shared[name] = digest(told)[:16]
             if Checkpoints(folder).newest() is None:
                 self._take_shared(self.folder.parent / SHARED / self.shared[name], folder, fitted)
         history = fitted(folder)
@@ -138,9 +137,7 @@ class Bench:
 
     def _take_shared(self, store: Path, folder: Path, fitted: Callable[[Path], History]) -> None:
         """Train a shared phase, or wait while another run trains it, and copy its last checkpoint into this run."""
-        locks = store.parent / LOCKS
-        locks.mkdir(parents=True, exist_ok=True)
-        with locked(locks / store.name, store) if self.writes else nullcontext():
+        with locked(store.parent / LOCKS / store.name, store) if self.writes else nullcontext():
             fitted(store)  # returns at once where it is finished, and resumes where its process was killed
             if self.writes:
                 Checkpoints(store).prune(1)

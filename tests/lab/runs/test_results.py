@@ -23,7 +23,6 @@ from winze.lab.runs.packing import first_difference, packed, unpacked
 from winze.lab.runs.perform import perform
 from winze.lab.runs.results import (
     ResultsError,
-    add,
     add_all,
     file_of,
     finished,
@@ -95,7 +94,7 @@ def folders(recipe, tmp_path):
 
 
 def test_what_is_added_is_loaded_by_scale_point_and_seed(recipe, folders, tmp_path):
-    assert [add(folder, recipe, tmp_path) for folder in folders] == [True] * 6
+    assert [add_all([folder], recipe, tmp_path) for folder in folders] == [[folder] for folder in folders]
     kept = load(recipe, tmp_path)
     assert {scale: {point: sorted(seeds) for point, seeds in points.items()} for scale, points in kept.items()} == {
         "cpu": {PLAIN: [0, 1, 2], FAST: [0, 1, 2]}
@@ -109,9 +108,9 @@ def test_what_is_added_is_loaded_by_scale_point_and_seed(recipe, folders, tmp_pa
 
 
 def test_adding_twice_changes_nothing(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_bytes()
-    assert add(folders[0], recipe, tmp_path) is False
+    assert add_all(folders[:1], recipe, tmp_path) == []
     assert file_of(recipe, tmp_path).read_bytes() == before
 
 
@@ -132,18 +131,18 @@ def reread(folder, value):
 
 
 def test_other_readings_of_the_same_run_raise_and_are_not_taken(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_bytes()
     reread(folders[0], 99.0)
     with pytest.raises(ResultsError, match=r"other readings of speed plain, seed 0 .*score: 0.1 is kept, 99.0 is new"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
     assert file_of(recipe, tmp_path).read_bytes() == before
 
 
 def test_readings_that_differ_by_rounding_are_those_of_the_same_run(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_bytes()
-    assert add(reread(folders[0], 0.1 + 1e-9), recipe, tmp_path) is False
+    assert add_all([reread(folders[0], 0.1 + 1e-9)], recipe, tmp_path) == []
     assert file_of(recipe, tmp_path).read_bytes() == before
 
 
@@ -152,17 +151,17 @@ def test_a_run_whose_files_were_changed_is_not_kept(recipe, folders, tmp_path, n
     path = folders[0] / name
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(StoreError, match=f"{name} was changed after the run, its SHA-256 differs"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
     path.unlink()
     with pytest.raises(StoreError, match=f"{name} is missing"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
 
 
 def test_a_file_that_no_run_can_hold_is_not_read(recipe, folders, tmp_path):
     with (folders[0] / "readings.csv").open("r+b") as file:
         file.truncate(1 << 40)  # of which the disk holds next to nothing
     with pytest.raises(StoreError, match=r"readings\.csv has 1.1e\+03 GB, more than a run's files hold"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
 
 
 def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weights_is_not(recipe, folders, tmp_path):
@@ -173,9 +172,9 @@ def test_a_run_that_came_without_its_weights_is_kept_and_one_with_changed_weight
     (folders[0] / RUN).write_bytes(sealed(told))
     weights.write_bytes(b"other weights")
     with pytest.raises(StoreError, match=r"net\.safetensors was changed after the run"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
     weights.unlink()
-    assert add(folders[0], recipe, tmp_path)
+    assert add_all(folders[:1], recipe, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../other.csv", "/etc/hostname", "a/b"])
@@ -183,14 +182,14 @@ def test_a_name_in_run_json_is_no_path(recipe, folders, tmp_path, name):
     told = read(folders[0])
     (folders[0] / RUN).write_bytes(sealed(told | {"sha256": told["sha256"] | {name: "0"}}))
     with pytest.raises(StoreError, match="is not a file of a run"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
 
 
 @pytest.mark.parametrize("facts", [{"seed": 5}, {"config": plain(Settings(size=8))}, {"key": "0" * 16}], ids=str)
 def test_a_run_whose_key_is_not_that_of_its_settings_is_not_kept(recipe, folders, tmp_path, facts):
     rewritten(folders[0], **facts)
     with pytest.raises(StoreError, match="its key is not that of its settings and seed"):
-        add(folders[0], recipe, tmp_path)
+        add_all(folders[:1], recipe, tmp_path)
 
 
 def test_a_run_copied_under_the_key_of_another_seed_does_not_count(recipe, folders, tmp_path):
@@ -214,9 +213,9 @@ def as_seed(folder, recipe, seed):
 
 def test_one_run_under_two_seeds_is_not_kept(recipe, folders, tmp_path):
     copied = as_seed(folders[0], recipe, 7)
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     with pytest.raises(ResultsError, match="speed plain, seed 7, has the readings of seed 0"):
-        add(copied, recipe, tmp_path)
+        add_all([copied], recipe, tmp_path)
     heard = []
     assert add_all([folders[1], copied], recipe, tmp_path, heard.append) == [folders[1]]
     assert len(heard) == 1
@@ -227,13 +226,15 @@ def test_a_run_that_names_a_path_of_the_machine_is_not_kept(recipe, folders, tmp
     told.conventions = told.conventions.having(notes=["looked for /home/me/data/set"])
     told.save(folders[0])
     with pytest.raises(ResultsError, match="names a path of this machine, /home/me/data/set"):
-        add(rewritten(folders[0]), recipe, tmp_path)
+        add_all([rewritten(folders[0])], recipe, tmp_path)
 
 
 def test_several_processes_that_keep_at_once_lose_nothing(recipe, folders, tmp_path):
     # threads will do: each opens the folder itself, and a lock belongs to what was opened
     with ThreadPoolExecutor(6) as pool:
-        assert list(pool.map(lambda folder: add(folder, recipe, tmp_path), folders)) == [True] * 6
+        assert list(pool.map(lambda folder: add_all([folder], recipe, tmp_path), folders)) == [
+            [folder] for folder in folders
+        ]
     assert sum(len(seeds) for seeds in load(recipe, tmp_path)["cpu"].values()) == 6
 
 
@@ -243,7 +244,7 @@ def test_a_folder_that_another_process_writes_is_waited_for_and_then_told(recipe
     fcntl.flock(handle, fcntl.LOCK_EX)
     try:
         with pytest.raises(StoreError, match="is being written by another process"):
-            add(folders[0], recipe, tmp_path)
+            add_all(folders[:1], recipe, tmp_path)
     finally:
         os.close(handle)
 
@@ -257,8 +258,7 @@ def test_many_runs_are_read_and_written_once(recipe, folders, tmp_path, monkeypa
 
 
 def test_wherever_a_bit_of_kept_readings_was_flipped_it_is_noticed(recipe, folders, tmp_path):
-    for folder in folders:
-        add(folder, recipe, tmp_path)
+    add_all(folders, recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     whole, rng = file.read_bytes(), random.Random(0)
     for place in (*range(0, 200, 3), *(rng.randrange(len(whole)) for _ in range(200)), len(whole) - 2):
@@ -289,7 +289,7 @@ def test_wherever_a_bit_of_kept_readings_was_flipped_it_is_noticed(recipe, folde
     ids=str,
 )
 def test_kept_readings_that_make_no_sense_are_refused_though_their_seal_is_right(recipe, folders, tmp_path, changes):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     (one,) = json.loads(file.read_text())["runs"]
     write(file, recipe.name, [one | changes])
@@ -298,8 +298,7 @@ def test_kept_readings_that_make_no_sense_are_refused_though_their_seal_is_right
 
 
 def test_a_line_that_is_gone_is_noticed(recipe, folders, tmp_path):
-    for folder in folders:
-        add(folder, recipe, tmp_path)
+    add_all(folders, recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     lines_before = file.read_text().splitlines()
     file.write_text("\n".join([lines_before[0], *lines_before[2:]]) + "\n")
@@ -319,9 +318,9 @@ def test_a_damaged_run_does_not_stop_the_others(recipe, folders, tmp_path):
 
 def test_adding_a_run_adds_one_line_and_leaves_the_others(recipe, folders, tmp_path):
     for folder in folders[:3]:
-        add(folder, recipe, tmp_path)
+        add_all([folder], recipe, tmp_path)
     before = file_of(recipe, tmp_path).read_text().splitlines()[1:]
-    add(folders[3], recipe, tmp_path)
+    add_all(folders[3:4], recipe, tmp_path)
     after = file_of(recipe, tmp_path).read_text().splitlines()[1:]
     assert len(after) == len(before) + 1
     assert {line.rstrip(",") for line in before} <= {line.rstrip(",") for line in after}
@@ -329,22 +328,20 @@ def test_adding_a_run_adds_one_line_and_leaves_the_others(recipe, folders, tmp_p
 
 def test_a_run_that_is_not_finished_or_of_another_recipe_is_not_kept(recipe, folders, tmp_path):
     with pytest.raises(StoreError, match="is not a finished run"):
-        add(tmp_path / "nothing", recipe, tmp_path)
+        add_all([tmp_path / "nothing"], recipe, tmp_path)
     with pytest.raises(ResultsError, match="is a run of small/score, not of small/other"):
-        add(folders[0], make_recipe(name="small/other"), tmp_path)
+        add_all(folders[:1], make_recipe(name="small/other"), tmp_path)
 
 
 def test_verdicts_of_kept_readings_are_those_of_the_runs(recipe, folders, tmp_path):
-    for folder in folders:
-        add(folder, recipe, tmp_path)
+    add_all(folders, recipe, tmp_path)
     kept = recipe.verdicts("cpu", readings_of(load(recipe, tmp_path)["cpu"]))
     assert kept == recipe.verdicts("cpu", finished(recipe, tmp_path / "runs")["cpu"])
     assert kept[0].cells[0][1].n == 3
 
 
 def test_readings_of_other_settings_are_not_counted_but_stay(recipe, folders, tmp_path):
-    for folder in folders:
-        add(folder, recipe, tmp_path)
+    add_all(folders, recipe, tmp_path)
     changed = make_recipe(axes={"speed": Axis("inner.rate", {"plain": 0.1, "fast": 0.25})})
     assert {point: len(seeds) for point, seeds in load(changed, tmp_path)["cpu"].items()} == {PLAIN: 3}
     assert {(one.point, one.seed) for one in stale(changed, tmp_path)} == {(FAST, 0), (FAST, 1), (FAST, 2)}
@@ -352,7 +349,7 @@ def test_readings_of_other_settings_are_not_counted_but_stay(recipe, folders, tm
 
 
 def test_equal_settings_at_two_scales_share_their_runs(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     double = make_recipe(scales={"cpu": Scale(), "gpu": Scale(seeds=2)})
     assert set(load(double, tmp_path)) == {"cpu", "gpu"}
 
@@ -389,7 +386,7 @@ def test_a_damaged_file_is_named(recipe, tmp_path):
 
 
 def test_the_same_settings_kept_twice_raise(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     (one,) = json.loads(file.read_text())["runs"]
     older = {name: value for name, value in one["config"].items() if name != "kind"}  # a field that came later
@@ -400,7 +397,7 @@ def test_the_same_settings_kept_twice_raise(recipe, folders, tmp_path):
 
 
 def test_kept_runs_of_another_recipe_or_with_a_wrong_key_are_refused(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     (one,) = json.loads(file.read_text())["runs"]
     write(file, "small/other", [one])
@@ -412,18 +409,18 @@ def test_kept_runs_of_another_recipe_or_with_a_wrong_key_are_refused(recipe, fol
 
 
 def test_a_superseded_run_stays_and_is_not_loaded(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     (one,) = json.loads(file.read_text())["runs"]
     write(file, recipe.name, [one, one | {"started": "2020", "superseded": "norms still moved"}])
     assert len(load(recipe, tmp_path)["cpu"][PLAIN]) == 1
-    assert add(folders[0], recipe, tmp_path) is False
-    assert add(folders[1], recipe, tmp_path)
+    assert add_all(folders[:1], recipe, tmp_path) == []
+    assert add_all(folders[1:2], recipe, tmp_path)
     assert [entry.get("superseded") for entry in json.loads(file.read_text())["runs"]].count("norms still moved") == 1
 
 
 def test_results_of_another_version_are_refused_with_the_way_out(recipe, folders, tmp_path):
-    add(folders[0], recipe, tmp_path)
+    add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     file.write_text(file.read_text().replace('"version": 3', '"version": 2', 1))
     with pytest.raises(ResultsError, match=r"holds no winze results of version 3; results/rekey.py translates"):
@@ -431,8 +428,7 @@ def test_results_of_another_version_are_refused_with_the_way_out(recipe, folders
 
 
 def test_a_statement_has_a_line_per_scale_that_ran_it_and_one_that_ran_nowhere_has_none(folders, recipe, tmp_path):
-    for folder in folders:
-        add(folder, recipe, tmp_path)
+    add_all(folders, recipe, tmp_path)
     claims = (
         *recipe.claims,
         Claim("more", "t", at_most("score", 1), at={"speed": "gone"}),
@@ -456,6 +452,6 @@ def test_a_statement_has_a_line_per_scale_that_ran_it_and_one_that_ran_nowhere_h
 
 def test_failed_runs_are_named_with_the_reason(folders, tmp_path):
     made = make_recipe(learned=("score", 0.4))
-    add(folders[0], made, tmp_path)
+    add_all(folders[:1], made, tmp_path)
     read = readings_of(load(made, tmp_path)["cpu"])
     assert failures(made, read) == ["speed plain, seed 0: score 0.1 is below 0.4"]

@@ -53,8 +53,12 @@ def _loaded(file: str, parts: bytes) -> Job:
 
 def key_of(recipe: str, config: Any, seed: int) -> str:
     """The key of a run from its recipe, its settings as `plain` writes them, and its seed."""
-    stored = {"recipe": recipe, "config": config, "seed": seed, "format": FORMAT}
-    return hashlib.sha256(json.dumps(stored, sort_keys=True).encode()).hexdigest()[:16]
+    return digest({"recipe": recipe, "config": config, "seed": seed, "format": FORMAT})[:16]
+
+
+def digest(value: Any) -> str:
+    """The SHA-256 of a plain value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def plain(value: Any, where: str = "config") -> Any:
@@ -66,7 +70,9 @@ def plain(value: Any, where: str = "config") -> Any:
     if isinstance(value, int):
         return int(value)
     if isinstance(value, float):
-        return _number(float(value))
+        if not math.isfinite(value):
+            return str(float(value))
+        return int(value) if value.is_integer() else float(value)
     if isinstance(value, PurePath):
         return value.as_posix()
     if isinstance(value, list | tuple):
@@ -89,9 +95,3 @@ def _mapping(value: Mapping[Any, Any], where: str) -> dict[str, Any]:
         if not isinstance(key, str):
             raise ValueError(f"{where}: the key {key!r} is not a string")
     return {key: plain(item, f"{where}.{key}") for key, item in value.items()}
-
-
-def _number(value: float) -> float | int | str:
-    if not math.isfinite(value):
-        return str(value)
-    return int(value) if value.is_integer() else value

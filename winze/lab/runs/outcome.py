@@ -40,26 +40,27 @@ def finals(folder: Path, quantities: OutcomeNumbers | None = None) -> dict[str, 
     """The last metrics of every phase, the given quantities, and the readings of the whole network. For an ensemble,
     numbers are means over its seeds.
     """
-    found: dict[str, float] = {}
-    for row in metrics(folder):
-        found |= {f"{row['phase']}: {name}": float(value) for name, value in row.items() if name not in COUNTS}
+    found = {
+        f"{row['phase']}: {name}": float(value)
+        for row in metrics(folder)
+        for name, value in row.items()
+        if name not in COUNTS
+    }
     told = read(folder)
     if told is None or told.get("status") != "done":
         return found
-    members = stored(folder, told["seed"]).values()
+    runs = stored(folder, told["seed"]).values()
     for name, quantity in (quantities or {}).items():
         try:
-            found[name] = fmean(float(quantity(one)) for one in members)
+            found[name] = fmean(float(quantity(one)) for one in runs)
         except ReadingsError:
             found[name] = math.nan
-    whole: dict[str, list[float]] = {}
-    for one in members:
-        last = {
-            " ".join(filter(None, (row.data, row.split, row.measure))): row.value for row in one.rows if not row.place
-        }
-        for name, value in last.items():
-            whole.setdefault(name, []).append(value)
-    return found | {name: fmean(values) for name, values in whole.items()}
+    whole: dict[str, dict[int, float]] = {}  # by name and seed; of several rows of one name the last counts
+    for number, one in enumerate(runs):
+        for row in one.rows:
+            if not row.place:
+                whole.setdefault(" ".join(filter(None, (row.data, row.split, row.measure))), {})[number] = row.value
+    return found | {name: fmean(values.values()) for name, values in whole.items()}
 
 
 def differences(one: Path, other: Path) -> dict[str, tuple[Any, Any]]:

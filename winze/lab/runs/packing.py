@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from winze.lab.runs.job import plain
 from winze.readings import Array, Readings, Row
 
 CONVENTIONS = ("data", "ood", "network", "pool", "probe", "samples", "layers", "layer_count", "not_run", "notes")
@@ -32,25 +33,22 @@ def packed(read: Mapping[int, Readings], seed: int, measures: Iterable[str] = (E
     """
     globs, members = list(measures), read.keys() != {seed}
     named = [glob for glob in globs if glob != EVERYTHING]
-    chosen = {
-        number: [row for row in one.rows if any(fnmatchcase(row.measure, glob) for glob in globs)]
-        for number, one in read.items()
-    }
-    spots = list(dict.fromkeys((row.place, row.index, row.total) for rows in chosen.values() for row in rows))
+    spots: dict[tuple[Any, ...], int] = {}
     curves: dict[str, dict[str, Any]] = {}
-    for number, rows in chosen.items():
+    for number, one in read.items():
         groups: dict[tuple[Any, ...], list[Row]] = {}
-        for row in rows:
-            groups.setdefault(tuple(getattr(row, name) for name in GROUP), []).append(row)
+        for row in one.rows:
+            if any(fnmatchcase(row.measure, glob) for glob in globs):
+                spots.setdefault((row.place, row.index, row.total), len(spots))
+                groups.setdefault(tuple(getattr(row, name) for name in GROUP), []).append(row)
         for key, group in groups.items():
             shared = dict(zip(GROUP, key, strict=True)) | _places(group, spots)
-            curve = curves.setdefault(json.dumps(shared), shared | ({"members": [], "values": []} if members else {}))
-            values = [_number(row.value) for row in group]
-            if members:
-                curve["members"].append(number)
-                curve["values"].append(values)
-            else:
-                curve["values"] = values
+            curve = curves.setdefault(json.dumps(shared), shared | {"members": [], "values": []})
+            curve["members"].append(number)
+            curve["values"].append([plain(float(row.value)) for row in group])
+    for curve in () if members else curves.values():
+        del curve["members"]
+        (curve["values"],) = curve["values"]
     told = next(iter(read.values())).conventions
     made = {
         "conventions": {name: told[name] for name in CONVENTIONS if name in told},
@@ -126,16 +124,10 @@ def _row_key(seed: int, row: Row) -> tuple[object, ...]:
     return seed, row.measure, row.data, row.split, row.step, row.place
 
 
-def _places(group: list[Row], spots: list[tuple[Any, ...]]) -> dict[str, Any]:
-    at = [spots.index((row.place, row.index, row.total)) for row in group]
+def _places(group: list[Row], spots: Mapping[tuple[Any, ...], int]) -> dict[str, Any]:
+    at = [spots[row.place, row.index, row.total] for row in group]
     notes = {str(spot): row.note for spot, row in zip(at, group, strict=True) if row.note}
     return {"at": at} | ({"notes": notes} if notes else {})
-
-
-def _number(value: float) -> float | int | str:
-    if not math.isfinite(value):
-        return str(value)
-    return int(value) if value.is_integer() and abs(value) < 2**53 else value
 
 
 def _bytes(array: Array) -> dict[str, Any]:

@@ -56,13 +56,6 @@ class Kept:
     readings: Readings
 
 
-def add(folder: str | os.PathLike[str], recipe: Recipe, root: str | os.PathLike[str] = "results") -> bool:
-    """Keep the readings of a finished run; returns whether they are new. The same run with other readings raises, and
-    the error says where they differ.
-    """
-    return bool(add_all([folder], recipe, root))
-
-
 def add_all(
     folders: Iterable[str | os.PathLike[str]],
     recipe: Recipe,
@@ -72,8 +65,9 @@ def add_all(
     """Keep the readings of finished runs of one recipe, and return the folders of those that are new.
 
     Each run is checked: the hashes in its `run.json`, its key against its settings, its readings against the kept ones.
-    `refuse` is called with the reason for each refused run, and the others are kept; without it the first reason is
-    raised and nothing is kept. The file is read and written once, by one process at a time.
+    The same run with other readings is refused, and the reason says where they differ. `refuse` is called with the
+    reason for each refused run, and the others are kept; without it the first reason is raised and nothing is kept. The
+    file is read and written once, by one process at a time.
     """
     file, new = file_of(recipe, root), []
     Path(root).mkdir(parents=True, exist_ok=True)
@@ -143,9 +137,8 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
     Equal settings at two scales share their runs.
     """
     found: ByPoint = {}
-    kept = _all_kept(recipe, root)
     alike: dict[str, list[Kept]] = {}  # all seeds have the same settings, which are compared once
-    for one in kept:
+    for one in kept_in(file_of(recipe, root), recipe.name):
         alike.setdefault(json.dumps(one.config, sort_keys=True), []).append(one)
     for scale, point, config in _configs(recipe):
         for one in (one for several in alike.values() if same_settings(several[0].config, config) for one in several):
@@ -157,20 +150,16 @@ def load(recipe: Recipe, root: str | os.PathLike[str] = "results") -> ByPoint:
     return found
 
 
-def kept_in(file: str | os.PathLike[str]) -> list[Kept]:
-    """All runs of one file that are not superseded, even of an unknown recipe."""
+def kept_in(file: str | os.PathLike[str], recipe: str | None = None) -> list[Kept]:
+    """All runs of one file that are not superseded, of this recipe or, even where none is known, of any."""
     path = Path(file)
-    try:
-        name = json.loads(path.read_bytes())["recipe"]
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ResultsError(f"{path} holds no {KIND}; `winze runs keep` writes such files") from error
-    return [one for entry in _entries(path, name) if "superseded" not in entry for one in _kept(entry, path)]
+    return [one for entry in _entries(path, recipe) if "superseded" not in entry for one in _kept(entry, path)]
 
 
 def stale(recipe: Recipe, root: str | os.PathLike[str] = "results") -> list[Kept]:
     """The kept runs whose settings the recipe no longer has at any scale."""
     configs = [config for _, _, config in _configs(recipe)]
-    kept = {one.key: one for one in _all_kept(recipe, root)}.values()
+    kept = {one.key: one for one in kept_in(file_of(recipe, root), recipe.name)}.values()
     return [one for one in kept if not any(same_settings(one.config, config) for config in configs)]
 
 
@@ -226,7 +215,7 @@ def same_settings(told: Any, now: Any) -> bool:
         if told.keys() - names.keys() - {"type"}:
             return False
         return all(
-            same_settings(told[name], getattr(now, name)) if name in told else _is_default(field, getattr(now, name))
+            same_settings(told[name], getattr(now, name)) if name in told else _default(field) == getattr(now, name)
             for name, field in names.items()
         )
     if isinstance(now, Mapping):
@@ -240,16 +229,9 @@ def same_settings(told: Any, now: Any) -> bool:
     return bool(told == plain(now))
 
 
-def _is_default(field: Field[Any], value: Any) -> bool:
-    if field.default is not MISSING:
-        return bool(field.default == value)
-    return field.default_factory is not MISSING and bool(field.default_factory() == value)
-
-
-def _all_kept(recipe: Recipe, root: str | os.PathLike[str]) -> list[Kept]:
-    file = file_of(recipe, root)
-    entries = (entry for entry in _entries(file, recipe.name) if "superseded" not in entry)
-    return [one for entry in entries for one in _kept(entry, file)]
+def _default(field: Field[Any]) -> Any:
+    """The default of a field; MISSING, which equals no value, where it has none."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _kept(entry: dict[str, Any], file: Path) -> list[Kept]:
@@ -263,7 +245,7 @@ def _kept(entry: dict[str, Any], file: Path) -> list[Kept]:
         raise ResultsError(f"{file}: run {entry['key']} cannot be read: {error!r}") from error
 
 
-def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
+def _entries(file: Path, recipe: str | None) -> list[dict[str, Any]]:
     """The runs of a file, after comparing its seal and every key."""
     try:
         body = file.read_bytes()
@@ -274,15 +256,18 @@ def _entries(file: Path, recipe: str) -> list[dict[str, Any]]:
     except (ValueError, RecursionError) as error:
         raise ResultsError(f"{file} was cut short or is not JSON: {error}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
-        raise ResultsError(f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones")
+        raise ResultsError(
+            f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones, `winze runs keep` "
+            "writes new ones"
+        )
     if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():
         raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; take back the file as it was committed")
-    if told.get("recipe") != recipe:
+    if recipe is not None and told.get("recipe") != recipe:
         raise ResultsError(f"{file} keeps runs of {told.get('recipe')!r}, not of {recipe}")
     try:
         entries: list[dict[str, Any]] = told["runs"]
         for entry in entries:
-            if entry["key"] != key_of(recipe, entry["config"], entry["seed"]):
+            if entry["key"] != key_of(told["recipe"], entry["config"], entry["seed"]):
                 raise ResultsError(f"{file}: the key of run {entry['key']} is not that of its settings and seed")
     except (KeyError, TypeError) as error:
         raise ResultsError(f"{file} holds no runs in the format of this winze: {error!r}") from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import json
 import math
 import os
@@ -12,14 +11,14 @@ import shutil
 import socket
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any, Literal
 
 from winze.atomic import StoreError, bounded_bytes, remove_leftovers, sha256, write_atomically
-from winze.lab.runs.job import FORMAT, Job, key_of, plain
+from winze.lab.runs.job import FORMAT, Job, digest, key_of, plain
 from winze.readings import Point, Readings
 from winze.train.fields import fits
 
@@ -75,9 +74,6 @@ class Run:
         return target
 
 
-NOWHERE = Point()
-
-
 @dataclass(frozen=True)
 class Facts:
     """The facts of a run without its lock; `error` is why it failed or cannot be read."""
@@ -87,7 +83,7 @@ class Facts:
     status: Status
     recipe: str = "?"
     scale: str = "?"
-    point: Point = NOWHERE
+    point: Point = field(default_factory=Point)
     seed: int | None = None
     seconds: float | None = None
     started: str = "?"
@@ -178,11 +174,8 @@ class Runs:
         found = {name: told[name] for name in names if name in told} | {"point": Point(told.get("point", {}))}
         return Facts(folder, folder.name, status, **found, note="; ".join(map(str, told.get("notes", []))))
 
-    @contextmanager
-    def _locked(self, key: str) -> Iterator[None]:
-        (self.root / LOCKS).mkdir(parents=True, exist_ok=True)
-        with locked(self.root / LOCKS / key, self.root / key, PATIENCE):
-            yield
+    def _locked(self, key: str) -> AbstractContextManager[None]:
+        return locked(self.root / LOCKS / key, self.root / key, PATIENCE)
 
 
 @contextmanager
@@ -190,6 +183,7 @@ def locked(path: Path, what: Path, seconds: float = math.inf) -> Iterator[None]:
     """Lock a file or folder for this process; raise if another holds it for `seconds`. The lock of a dead process is
     released. `what` names the locked thing in the error.
     """
+    path.parent.mkdir(parents=True, exist_ok=True)
     folder, give_up = path.is_dir(), time.monotonic() + seconds
     handle = os.open(path, os.O_RDONLY if folder else os.O_RDWR | os.O_CREAT, 0o644)
     try:
@@ -234,7 +228,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     if wrong is not None:
         raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
     seal = told.pop("seal", None)
-    if seal != _seal(told) and (seal is not None or "source" in told):  # runs of older versions have neither
+    if seal != digest(told) and (seal is not None or "source" in told):  # runs of older versions have neither
         raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
     return told
 
@@ -253,11 +247,7 @@ def readings(folder: Path, seed: int) -> dict[int, Readings]:
 
 def sealed(told: dict[str, Any]) -> bytes:
     """The text of a `run.json`, with a hash of its fields."""
-    return (json.dumps(told | {"seal": _seal(told)}, indent=1) + "\n").encode()
-
-
-def _seal(told: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    return (json.dumps(told | {"seal": digest(told)}, indent=1) + "\n").encode()
 
 
 def check(folder: Path) -> dict[str, Any]:
@@ -273,9 +263,9 @@ def check(folder: Path) -> dict[str, Any]:
     if absent or not key_of(told["recipe"], told["config"], told["seed"]) == told["key"] == folder.name:
         why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
         raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
-    for name, digest in told.get("sha256", {}).items():
+    for name, stated in told.get("sha256", {}).items():
         path = folder / name
-        if not FILE.fullmatch(name) or not isinstance(digest, str):  # a name from a file must not be a path
+        if not FILE.fullmatch(name) or not isinstance(stated, str):  # a name from a file must not be a path
             raise StoreError(f"{folder / RUN} was changed: {name!r} is not a file of a run; remove {folder}")
         if not path.is_file():
             if path.suffix == WEIGHTS:
@@ -285,6 +275,6 @@ def check(folder: Path) -> dict[str, Any]:
             raise StoreError(
                 f"{path} has {path.stat().st_size / 1e9:.3g} GB, more than a run's files hold; remove {folder}"
             )
-        if sha256(path) != digest:
+        if sha256(path) != stated:
             raise StoreError(f"{path} was changed after the run, its SHA-256 differs: remove {folder} and run it again")
     return told
