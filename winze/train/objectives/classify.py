@@ -33,14 +33,12 @@ class CrossEntropy(Objective):
 
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> Tensor:
         logits = _logits(net, x)
-        if logits.ndim > 1 and logits.shape[1] < self.classes:
-            raise ValueError(f"labels go up to {self.classes - 1}, but {_name(net)} outputs {logits.shape[1]} classes")
         if self.temperature is not None and logits.ndim != 2:
             raise ValueError(
                 f"a temperature divides logits [sample, class]; {_name(net)} outputs a tensor of shape "
                 f"{tuple(logits.shape)}"
             )
-        labels = _fitting(y, logits, net)
+        labels = _fitting(y, logits, net, self.classes)
         if self.temperature is None:
             return F.cross_entropy(logits, labels, label_smoothing=self.smoothing)
         loss = F.cross_entropy(self.temperature(logits), labels, label_smoothing=self.smoothing)
@@ -48,12 +46,9 @@ class CrossEntropy(Objective):
 
     def judge(self, net: nn.Module, x: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         logits = _logits(net, x)
-        labels = _fitting(None if y is None else class_labels(y), logits, net)
+        labels = None if y is None else class_labels(y)
+        labels = _fitting(labels, logits, net, 0 if labels is None else classes_of(labels))
         answers = labels.argmax(1) if labels.is_floating_point() else labels
-        if int(answers.max()) >= logits.shape[1]:
-            raise ValueError(
-                f"labels go up to {int(answers.max())}, but {_name(net)} outputs {logits.shape[1]} classes"
-            )
         best = logits.topk(5 if logits.shape[1] > 5 else 1, 1).indices == answers[:, None]
         each = answers.numel() // len(answers)  # of a map, the mean over its positions counts
         found = {"accuracy": best[:, 0].sum() / each}
@@ -96,8 +91,8 @@ def class_labels(labels: Tensor) -> Tensor:
 
 
 def classes_of(labels: Tensor) -> int:
-    """How many classes the labels distinguish, one label per sample; 0, unknown, of any other labels."""
-    return int(labels.max()) + 1 if labels.ndim == 1 and len(labels) else 0
+    """How many classes the labels distinguish; 0, unknown, of probabilities."""
+    return 0 if labels.is_floating_point() or not len(labels) else int(labels.max()) + 1
 
 
 def _logits(net: nn.Module, x: Tensor) -> Tensor:
@@ -110,7 +105,8 @@ def _logits(net: nn.Module, x: Tensor) -> Tensor:
     return in_float(logits)
 
 
-def _fitting(labels: Tensor | None, logits: Tensor, net: nn.Module) -> Tensor:
+def _fitting(labels: Tensor | None, logits: Tensor, net: nn.Module, classes: int) -> Tensor:
+    """The labels, if they fit the outputs; `classes` is how many they distinguish."""
     if labels is None:
         raise ValueError("classification needs labels, and this batch has none")
     wanted = logits.shape if labels.is_floating_point() else (*logits.shape[:1], *logits.shape[2:])
@@ -119,6 +115,8 @@ def _fitting(labels: Tensor | None, logits: Tensor, net: nn.Module) -> Tensor:
             f"labels of shape {tuple(labels.shape)} do not fit the outputs {tuple(logits.shape)} of {_name(net)}: give "
             f"one whole number per sample, shape {tuple(wanted)}, or the probabilities of all classes as floats"
         )
+    if logits.ndim > 1 and logits.shape[1] < classes:
+        raise ValueError(f"labels go up to {classes - 1}, but {_name(net)} outputs {logits.shape[1]} classes")
     return labels
 
 
