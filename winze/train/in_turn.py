@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from winze.data import Batches, DataError, Preprocess, Squares
 from winze.data.task_list import TaskList, task_list
+from winze.modes import modes_of, set_modes, unchanged
 from winze.networks import Heads, NetworkError, give_heads
 from winze.networks.network_error import one_line
 from winze.observe.sequence import CURVES, DepthProfiles, Sequence, store_matrix
@@ -77,14 +78,14 @@ def in_turn(
     def row() -> list[float]:
         return [evaluate(net, test) for test in tests.values()]
 
-    own = {module: module.training for module in net.modules()}
-    own = own if any(own.values()) else dict.fromkeys(own, True)  # wholly in eval mode, it is trained in train mode
+    if not any(module.training for module in net.modules()):
+        net.train()  # as `fit` does, but before single batch norms go into eval mode
+    own = modes_of(net)
     start, rows, histories = row(), list[list[float]](), list[History]()
     for number, training in enumerate(trainings):
         if heads is not None:
             heads.use(number)
-        for module, training_mode in own.items():
-            module.training = training_mode
+        set_modes(own)
         _freeze_norms(net, training)
         histories.append(learn(number, training))
         rows.append(row())
@@ -208,8 +209,6 @@ def _check_outputs(
     net: nn.Module, listed: TaskList, heads: Heads | None, preprocess: Preprocess | None, device: torch.device
 ) -> None:
     """Run two samples, so that a network that cannot take or name these tasks raises before anything is trained."""
-    from winze.modes import unchanged
-
     x = listed.parts[0].test[0][:2].to(device)
     try:
         with torch.no_grad(), unchanged(net, training=False):
