@@ -13,6 +13,7 @@ from torch.nn import functional as F
 import winze
 from winze.measure import ClassMeans, neural_collapse, self_duality
 from winze.measure.streaming import moments_table
+from winze.observe.passes.last_layer import OutputLayer
 
 
 def nc(scan: winze.Scan, measure: str) -> winze.readings.Row:
@@ -124,3 +125,10 @@ def test_class_means_count_nan() -> None:
     x[3] = math.nan
     with pytest.raises(ValueError, match="features: 1 of 20 samples hold NaN"):
         self_duality(ClassMeans(12, 3).update(x, y), torch.ones(3, 12))
+
+
+def test_layers_of_other_widths_are_not_watched_since_their_results_would_stay_in_memory() -> None:
+    net = mlp(classes=3)
+    with OutputLayer(net, 3).watching():
+        assert hooks_of(net) == 1
+    assert hooks_of(net) == 0

@@ -32,12 +32,13 @@ class OutputLayer:
         self._means: ClassMeans | None = None
         self._gathered: list[tuple[Tensor, Tensor]] = []
         layers = ((module, name) for name, module in net.named_modules() if isinstance(module, nn.Linear))
-        self._names: dict[nn.Module, str] = dict(layers)
+        # layers of other widths are not watched: what they take and give would stay in memory during the forward
+        self._names: dict[nn.Module, str] = {layer: name for layer, name in layers if layer.out_features == classes}
         self._last: tuple[nn.Module, Any, Any] | None = None
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """While open, observe the calls of linear layers."""
+        """While open, observe the calls of linear layers with one output per class."""
 
         def notice(layer: nn.Module, args: Any, output: Any) -> None:
             self._last = layer, args[0] if args else None, output
