@@ -87,6 +87,8 @@ def test_images_stay_as_they_come_where_nothing_is_won(monkeypatch):
     assert is_quicker_by_pixel(convolutional(), CPU, "mean")
     assert not is_quicker_by_pixel(nn.Linear(3, 3), CPU, "mean")
     assert is_quicker_by_pixel(convolutional(), torch.device("cuda"), "mean")
+    assert is_quicker_by_pixel(nn.Conv2d(3, 4, 1), CPU, "mean")
+    assert not is_quicker_by_pixel(nn.Conv2d(3, 4, 16, 16), CPU, "mean")  # the patches of a transformer
     assert not is_quicker_by_pixel(convolutional(), torch.device("meta"), "mean")
     assert not is_quicker_by_pixel(convolutional(), CPU, "flatten")
     monkeypatch.setattr(platform, "machine", lambda: "arm64")

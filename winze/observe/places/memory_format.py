@@ -20,11 +20,21 @@ def is_quicker_by_pixel(net: nn.Module, device: torch.device, pool: Pool) -> boo
     """Whether this network is known to be faster in channels-last memory format.
 
     On NVIDIA GPUs and x86 processors most convolutions are, in any memory format of the weights (docs/scan.md). With
-    `pool="flatten"` feature maps would have to be permuted back at every place, so the format is left alone.
+    `pool="flatten"` feature maps would have to be permuted back at every place, so the format is left alone. So it is
+    for transformers that only cut their images into patches: nothing is gained, and a copy of the images would stay in
+    memory during their forward.
     """
     x86 = platform.machine().lower() in ("x86_64", "amd64")
     known = device.type == "cuda" or (device.type == "cpu" and x86)
-    return known and pool != "flatten" and any(isinstance(module, nn.Conv2d) for module in net.modules())
+    return (
+        known
+        and pool != "flatten"
+        and any(isinstance(module, nn.Conv2d) and not _cuts_patches(module) for module in net.modules())
+    )
+
+
+def _cuts_patches(layer: nn.Conv2d) -> bool:
+    return layer.kernel_size == layer.stride != (1, 1)
 
 
 def by_pixel(arguments: T) -> T:
