@@ -240,3 +240,17 @@ def test_batches_that_are_gathered_count_as_if_they_came_one_by_one(room: int, m
             torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-10)
     pieces = sum(len(parts) for _, parts in batches)
     assert len(taken) < pieces / 2 if room > 1000 else len(taken) <= pieces
+
+
+def test_the_first_samples_wait_while_they_take_less_memory_than_their_scatter(monkeypatch: pytest.MonkeyPatch) -> None:
+    width, batches = 64, [torch.randn(10, 64) for _ in range(20)]
+    monkeypatch.setattr(moments_table, "DEVICES", ("cpu",))
+    monkeypatch.setattr(moments_table, "GATHERED", 20)
+    table = MomentsTable([width], None, ["place"])
+    seen = []
+    for rows in batches:
+        with Large(8 * width * width) as large:
+            table.add(0, CentredBatch(rows[None]), None)
+        seen.append(bool(large.seen))
+    assert seen.index(True) == 12  # 128 samples in float32 take as much
+    torch.testing.assert_close(table.moments()[0].scatter, Moments.of(torch.cat(batches)).scatter)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from jaxtyping import Float
+import torch
 from torch import Tensor
 
 from winze.measure.features import detached
@@ -17,7 +18,7 @@ from winze.measure.streaming.sums import Sums
 GATHERED = 1024
 """Samples that a GPU gathers before moments take them in, if that is two batches or more,"""
 ROOM = 3 << 18
-"""and at most so many features of places that come together: 3 MB in float32."""
+"""and at most so many features of places that come together: 3 MB in float32. Of the first samples, more wait."""
 DEVICES = ("cuda",)
 """Where they are gathered."""
 
@@ -42,7 +43,7 @@ class MomentsTable:
         gathered = self._gathered.get(first)
         if gathered is None or not gathered.takes(block):
             self._take_in(first, first + len(block))
-            gathered = _Gathered.of(block)
+            gathered = _Gathered.of(block, before=self._run[first][0] in self._sums)
             if gathered is None:
                 self._add(first, block, classes)
                 return
@@ -52,9 +53,10 @@ class MomentsTable:
     def _take_in(self, start: int, end: int) -> None:
         """Take in what is gathered of these places."""
         for first, gathered in list(self._gathered.items()):
-            if first < end and start < first + len(gathered.rows):
+            if first < end and start < first + len(gathered.like):
                 del self._gathered[first]
-                self._add(first, *gathered.together())
+                for block, classes in gathered.taken():
+                    self._add(first, block, classes)
 
     def _add(self, first: int, block: CentredBatch, classes: Classes | None) -> None:
         start, end = self._run[first]
@@ -84,34 +86,42 @@ class MomentsTable:
 
 
 class _Gathered:
-    """Batches of the same places, one after the other."""
+    """Batches of the same places, one after the other, at most so many samples."""
 
-    def __init__(self, rows: Float[Tensor, "place sample feature"]) -> None:
-        self.rows = rows
-        self.n = 0
-        self.classes: list[Classes] = []
+    def __init__(self, block: CentredBatch, most: int) -> None:
+        self.like, self.most, self.n = block.features.new_empty(len(block), 0, block.width), most, 0
+        self.batches: deque[tuple[Tensor, Classes | None]] = deque()
 
     @classmethod
-    def of(cls, block: CentredBatch) -> _Gathered | None:
-        """Make room for batches like this one; None where it is not on a GPU, or large."""
+    def of(cls, block: CentredBatch, before: bool) -> _Gathered | None:
+        """Make room for batches like this one; None where it is not on a GPU, or large. `before`: others were taken in.
+
+        The first samples wait for as long as they take less memory than a scatter in float64: where they are few, as
+        those that are held out, there is none during the forwards.
+        """
         most = min(GATHERED, ROOM // (len(block) * block.width))
-        if block.device.type not in DEVICES or most < 2 * block.n:
-            return None
-        return cls(block.features.new_empty(len(block), most, block.width))
+        if not before:
+            most = max(most, 8 * block.width // block.features.element_size())
+        return None if block.device.type not in DEVICES or most < 2 * block.n else cls(block, most)
 
     def takes(self, block: CentredBatch) -> bool:
         """Whether a batch is of these places and finds room."""
-        held, rows = self.rows, block.features
+        held, rows = self.like, block.features
         alike = (len(held), held.shape[2], held.dtype, held.device) == (len(rows), block.width, rows.dtype, rows.device)
-        return alike and self.n + block.n <= held.shape[1]
+        return alike and self.n + block.n <= self.most
 
     def add(self, block: CentredBatch, classes: Classes | None) -> None:
         """Put a batch behind the others."""
-        self.rows[:, self.n : self.n + block.n] = block.features
+        self.batches.append((block.features.clone(), classes))  # the next batch may overwrite it
         self.n += block.n
-        if classes is not None:
-            self.classes.append(classes)
 
-    def together(self) -> tuple[CentredBatch, Classes | None]:
-        """All of them as one batch."""
-        return CentredBatch(self.rows[:, : self.n]), Classes.joined(self.classes) if self.classes else None
+    def taken(self) -> Iterator[tuple[CentredBatch, Classes | None]]:
+        """Give them back, several batches as one."""
+        while self.batches:
+            parts = [self.batches.popleft()]
+            n = parts[0][0].shape[1]
+            while self.batches and n + self.batches[0][0].shape[1] <= GATHERED:
+                parts.append(self.batches.popleft())
+                n += parts[-1][0].shape[1]
+            marks = [classes for _, classes in parts if classes is not None]
+            yield CentredBatch(torch.cat([rows for rows, _ in parts], 1)), Classes.joined(marks) if marks else None
