@@ -23,6 +23,8 @@ CHANGED = {
 }
 ANSWERS = "answers"
 SHOWN = 8
+TOGETHER = 1 << 22
+"""Bytes of tensors that are copied from a GPU and hashed together: each copy waits for the GPU."""
 CLOSE, ROUNDED = 0.05, {torch.float16: 0.02, torch.bfloat16: 0.02}
 """Outputs are alike within this share of what tells two samples apart, and within the rounding of other devices."""
 
@@ -37,8 +39,7 @@ def fingerprint(net: nn.Module) -> dict[str, str]:
     state = sorted(((_plain(name), value) for name, value in net.state_dict().items()), key=lambda entry: entry[0])
     held = [(name, value) for name, value in state if isinstance(value, Tensor)]
     modules = {_plain(name): type(module).__name__ for name, module in net.named_modules()}  # inner after their wrapper
-    with ThreadPoolExecutor() as threads:  # hashing lets other threads run
-        digests = list(threads.map(_digest, (value for _, value in held)))
+    digests = _digests([value for _, value in held])
     return {
         "architecture": _hash([modules, [(name, list(value.shape)) for name, value in held]]),
         "rules": _hash(rules_of(net)),
@@ -104,17 +105,37 @@ def _plain(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in NAMES)
 
 
+def _digests(tensors: Sequence[Tensor]) -> list[str]:
+    """The SHA-256 of each tensor; neighbours on one device are copied to the CPU at once and hashed by one thread."""
+    parts: list[list[Tensor]] = []
+    waiting = 0
+    for tensor in tensors:
+        waiting += tensor.numel() * tensor.element_size()
+        if not parts or waiting > TOGETHER or tensor.device != parts[-1][0].device:
+            parts.append([])
+            waiting = tensor.numel() * tensor.element_size()
+        parts[-1].append(tensor)
+    with ThreadPoolExecutor() as threads:  # hashing lets other threads run
+        return [digest for part in threads.map(_digests_of, parts) for digest in part]
+
+
 @torch.no_grad()
-def _digest(tensor: Tensor) -> str:
+def _digests_of(tensors: Sequence[Tensor]) -> list[str]:
+    if tensors[0].is_meta:
+        return [""] * len(tensors)
+    bodies = [_bytes(tensor) for tensor in tensors]
+    if not bodies[0].is_cpu:
+        bodies = list(torch.cat(bodies).cpu().split([len(body) for body in bodies]))
+    return [hashlib.sha256(body.numpy().data).hexdigest() for body in bodies]
+
+
+def _bytes(tensor: Tensor) -> Tensor:
     if hasattr(tensor, "full_tensor"):  # sharded over devices
         tensor = tensor.full_tensor()
-    if tensor.is_meta:
-        return ""
     if tensor.is_quantized:
         tensor = tensor.int_repr()
     plain = tensor.detach().to_dense() if tensor.layout != torch.strided else tensor.detach()
-    body = plain.resolve_conj().resolve_neg().cpu().contiguous().flatten().view(torch.uint8)
-    return hashlib.sha256(body.numpy().data).hexdigest()
+    return plain.resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8)
 
 
 def _hash(told: Any) -> str:
