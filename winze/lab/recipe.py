@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -64,7 +64,6 @@ class Recipe:
     learned: tuple[str | Quantity, float] = ("accuracy", 0.2)
     changed: Mapping[str, Any] = field(default_factory=dict)
     file: str = ""
-    _grids: dict[str, PointGrid] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9_]+/[a-z0-9_]+", self.name):
@@ -89,26 +88,20 @@ class Recipe:
 
     def grid(self, scale: str) -> PointGrid:
         """The points that run at a scale."""
-        if scale not in self._grids:
-            axes, chosen = dict(self.axes), self.scale(scale)
-            for name, axis in self.axes.items():
-                if axis.field and axis.field in self.changed:
-                    value = self.changed[axis.field]
-                    axes[name] = Axis(
-                        axis.field, (value if isinstance(value, str | int | float | bool) else str(value),)
-                    )
-                    rest = {other: labels for other, labels in chosen.axes.items() if other != name}
-                    chosen = replace(chosen, axes=rest, only=None)
-            self._grids[scale] = PointGrid.of(axes, chosen)
+        self.scale(scale)
         return self._grids[scale]
+
+    @cached_property
+    def _grids(self) -> dict[str, PointGrid]:
+        return {name: PointGrid.of(self.axes, scale) for name, scale in self.scales.items()}
 
     def config(self, scale: str, point: Point) -> Any:
         """The study at a point of this scale, which the work receives."""
-        chosen, grid = self.scale(scale), self.grid(scale)
-        if point not in grid:
+        chosen = self.scale(scale)
+        if point not in self.grid(scale):
             self._check_values(point, f"{self.name} has")
             raise RecipeError(f"{self.name} does not run {point} at scale {scale}")
-        axes = (grid.axes[name].settings(label) for name, label in point.items())
+        axes = (self.axes[name].settings(label) for name, label in point.items())
         last = (settings for values, settings in chosen.at if point.lies_at(values))
         config = self.study
         try:
@@ -124,10 +117,7 @@ class Recipe:
     ) -> list[Job]:
         """Every run of a scale, or those `at` some values of its axes; all points of one seed precede the next seed."""
         wanted = {name: tuple(labels) for name, labels in (at or {}).items()}
-        for name, labels in wanted.items():
-            known(name, self.axes, f"{self.name} has no axis")
-            for label in labels:
-                self._check_values({name: label}, f"{self.name} has")
+        self._check_values(wanted, f"{self.name} has")
         points = [p for p in self.grid(scale).points if all(p[name] in labels for name, labels in wanted.items())]
         if not points:
             chosen = "; ".join(f"{name}={','.join(map(str, labels))}" for name, labels in wanted.items())
@@ -143,12 +133,19 @@ class Recipe:
     def with_settings(self, settings: Mapping[str, Any], scale: str) -> Recipe:
         """One scale of the recipe with some settings replaced at every point, as `winze run --set` does it.
 
-        Settings are checked at this scale only, and no claim speaks of them.
+        Settings are checked at this scale only, and no claim speaks of them. An axis of such a setting has one value.
         """
         if not settings:
             return self
-        scales = {scale: self.scale(scale)}
-        return replace(self, changed={**self.changed, **settings}, scales=scales, claims=(), questions=())
+        axes, chosen = dict(self.axes), self.scale(scale)
+        for name, axis in self.axes.items():
+            if axis.field in settings:
+                value = settings[axis.field]
+                axes[name] = Axis(axis.field, (value if isinstance(value, str | int | float | bool) else str(value),))
+                values = {other: labels for other, labels in chosen.axes.items() if other != name}
+                chosen = replace(chosen, axes=values, only=None)
+        changed = {**self.changed, **settings}
+        return replace(self, changed=changed, axes=axes, scales={scale: chosen}, claims=(), questions=())
 
     def verdicts(self, scale: str, runs: RunReadings) -> list[Judged]:
         """Every claim, then every question, that a scale can judge, with its verdict."""
@@ -179,10 +176,7 @@ class Recipe:
         whole = all(isinstance(seed, int) and seed >= 0 for seed in numbers)
         if not (numbers and whole and len(set(numbers)) == len(numbers)):
             raise RecipeError(f"{where}: seeds are different whole numbers from 0, not {scale.seeds}")
-        for axis, labels in scale.axes.items():
-            for label in labels:
-                self._check_values({axis: label}, f"{where}: there is")
-        for values, _ in scale.at:
+        for values in (scale.axes, *(values for values, _ in scale.at)):
             self._check_values(values, f"{where}: there is")
         points = self.grid(name).points
         if not points:
@@ -191,11 +185,12 @@ class Recipe:
             plain(self.config(name, point))
 
     def _check_values(self, values: Mapping[str, Any], what: str) -> None:
-        for axis, label in values.items():
-            known(axis, self.axes, f"{what} no axis")
-            labels = self.axes[axis].labels
-            if label not in labels and self.axes[axis].field not in self.changed:
-                known(str(label), map(str, labels), f"{what} no value of {axis}")
+        """Raise unless these are values of the axes: one value of each axis, or a tuple of them."""
+        for name, value in values.items():
+            axis = self.axes[known(name, self.axes, f"{what} no axis")]
+            for label in value if isinstance(value, tuple) else (value,):
+                if label not in axis.labels and axis.field not in self.changed:
+                    known(str(label), map(str, axis.labels), f"{what} no value of {name}")
 
     def _check_statement(self, statement: Statement) -> None:
         what = f"{self.name}, {statement.text!r}:"
