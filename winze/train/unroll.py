@@ -63,30 +63,23 @@ class Unrolled:
     def __call__(self, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor) -> LearnerState:
         """The state after all steps of a course, as a function of images, lr, momentum and the state before."""
         if not self.segment:
-            return self.steps(state, course.images, course.labels, course.picks, lr, momentum)
+            return self.steps(state, course, lr, momentum)
         for rows in course.picks.split(self.segment):
             found = _Segment.apply(self, course.labels, rows, lr, momentum, course.images, *state)
             state = list(found)
         return state
 
     def steps(
-        self,
-        state: LearnerState,
-        images: Tensor,
-        labels: Tensor,
-        picks: Tensor,
-        lr: Tensor | float,
-        momentum: Tensor | float,
-        graph: bool = True,
+        self, state: LearnerState, course: Course, lr: Tensor | float, momentum: Tensor | float, graph: bool = True
     ) -> LearnerState:
-        """Take a step on each row of picks; without `graph` nothing of it can be differentiated."""
+        """Take each step of a course; without `graph` nothing of it can be differentiated."""
         count = len(self.names)
         weights, velocity = state[:count], state[count:]
-        for rows in picks:
+        for rows in course.picks:
             if not graph:
                 weights = [weight.detach().requires_grad_() for weight in weights]
             with torch.enable_grad():
-                loss = F.cross_entropy(self.logits(weights, images[rows]), labels[rows])
+                loss = F.cross_entropy(self.logits(weights, course.images[rows]), course.labels[rows])
                 slopes = torch.autograd.grad(loss, weights, create_graph=graph)
             with torch.set_grad_enabled(graph):
                 velocity = [momentum * v + slope for v, slope in zip(velocity, slopes, strict=True)]
@@ -102,14 +95,14 @@ class _Segment(torch.autograd.Function):
         ctx.unrolled, ctx.labels, ctx.rows = unrolled, labels, rows
         ctx.save_for_backward(*inputs)
         lr, momentum, images, *state = (one.detach() for one in inputs)
-        return tuple(unrolled.steps(state, images, labels, rows, lr, momentum, graph=False))
+        return tuple(unrolled.steps(state, Course(images, labels, rows), lr, momentum, graph=False))
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         inputs = [one.detach().requires_grad_() for one in ctx.saved_tensors]
         lr, momentum, images, *state = inputs
         with torch.enable_grad():
-            outputs = ctx.unrolled.steps(state, images, ctx.labels, ctx.rows, lr, momentum)
+            outputs = ctx.unrolled.steps(state, Course(images, ctx.labels, ctx.rows), lr, momentum)
         found = torch.autograd.grad(outputs, inputs, gradients, allow_unused=True)
         return None, None, None, *found
 
@@ -121,9 +114,8 @@ def root(steps: int) -> int:
 
 def step_bytes(unrolled: Unrolled, state: LearnerState, course: Course, lr: Tensor, momentum: Tensor) -> int:
     """The bytes that the graph of one step stores, measured on the first step of a course."""
-    images, rows = course.images.detach(), course.picks[:1]
-    known = (*state, course.images, course.labels)
-    return saved_bytes(lambda: unrolled.steps(state, images, course.labels, rows, lr, momentum), known)
+    first = Course(course.images.detach(), course.labels, course.picks[:1])
+    return saved_bytes(lambda: unrolled.steps(state, first, lr, momentum), (*state, course.images, course.labels))
 
 
 def unrolled_bytes(step: int, state: Sequence[Tensor], steps: int, segment: int) -> int:

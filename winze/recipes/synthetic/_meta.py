@@ -18,7 +18,7 @@ from winze.train import Adam, Adversarial, Cosine, Descend, Steps, Training, eva
 from winze.train.fields import Count, Limits
 from winze.train.objectives.teach import MetaLoss, Teach, check_classes, learner, picks, pools
 from winze.train.seeds import mix, seed_all
-from winze.train.unroll import Unrolled
+from winze.train.unroll import Course, Unrolled
 
 PAPER = "Reducing catastrophic forgetting with learning on synthetic data"
 SEEN, BY_STEPS, BY_BATCH = "seen_accuracy", "final_by_steps", "final_by_batch"
@@ -171,7 +171,7 @@ class _School:
         rows = picks(goal.tasks, goal.pool, batch, steps, images.device).split(steps)
         state, found, seen = unrolled.start(), [], 0
         for size, own in zip(goal.tasks, rows, strict=True):
-            state = unrolled.steps(state, images, labels, own, self.rates[0], self.rates[1], graph=False)
+            state = unrolled.steps(state, Course(images, labels, own), self.rates[0], self.rates[1], graph=False)
             seen += size
             known = torch.isin(self.y, torch.tensor(order[:seen], device=self.y.device))
             answers = [unrolled.logits(state, part).argmax(1) for part in self.x[known].split(500)]
