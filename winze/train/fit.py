@@ -121,7 +121,7 @@ class _Run:
         self.objective: Objective | None = getattr(self.update, "objective", None)
         if tests and self.objective is None:
             raise ValueError(f"test sets need an `objective` that judges them; {type(self.update).__name__} has none")
-        if self.objective is not None and hasattr(self.source, "label"):
+        if self.objective is not None:
             self.source.label(self.objective.labels)
         if training.channels_last:
             for module in self.update.modules.values():

@@ -142,9 +142,8 @@ def continual(
     net.to(device)
     _check_outputs(net, listed, heads, preprocess, device)
 
-    def batches(number: int, part: tuple[Tensor, Tensor], limit: int | None = None) -> HeadedBatches:
-        ready: Any = {"size": 500, "preprocess": preprocess, "device": device, "limit": limit}
-        return HeadedBatches(*part, **ready, heads=heads, task=number)
+    def batches(number: int, part: tuple[Tensor, Tensor]) -> HeadedBatches:
+        return HeadedBatches(*part, size=500, preprocess=preprocess, device=device, heads=heads, task=number)
 
     def learn(number: int, how: Training) -> History:
         ready: Any = {"preprocess": preprocess, "hardware": hardware, "followers": followers, "progress": progress}

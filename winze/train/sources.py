@@ -36,6 +36,7 @@ class BatchSource(Protocol):
     steps: int
     """batches per epoch"""
 
+    def label(self, prepare: Callable[[Tensor | None], Tensor | None]) -> None: ...
     def epoch(self, number: int, start: int = 0) -> Iterable[InputsAndLabels]: ...
     def make(self, first: Tensor, second: Tensor | None) -> InputsAndLabels: ...
     def share(self, first: Tensor) -> float: ...
@@ -75,7 +76,7 @@ class OnDevice:
         self.training, self.preprocess, self.seed = training, preprocess, seed
         self.device, self.rank, self.world = device, rank, world
         self.augment = Augment(training.augment)
-        self.draws = self.augment.draws(tuple(images.shape[1:])) if training.augment else 0
+        self.draws = self.augment.draws(tuple(images.shape[1:]))
         self._generator = torch.Generator(device)
         self.steps = len(self._pieces(torch.arange(count)))
         self._size = count  # of the current batch, over all processes

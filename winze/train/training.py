@@ -52,7 +52,7 @@ class Optimizer(Checked):
     rates: tuple[tuple[str, NotNegative], ...] = ()
     """(glob on parameter names, factor on the learning rate); the first match counts, a factor of 0 freezes"""
 
-    capturable: ClassVar[bool] = False
+    capturable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,6 @@ class SGD(Optimizer):
     lr: Positive = 0.1
     momentum: Fraction = 0.0
     nesterov: bool = False
-
-    capturable: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,8 +82,6 @@ class Adam(Optimizer):
 
     lr: Positive = 1e-3
     betas: tuple[Fraction, Fraction] = (0.9, 0.999)
-
-    capturable: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
