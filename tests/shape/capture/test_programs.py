@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -311,3 +313,65 @@ def test_making_and_checking_programs_fires_no_hook_of_weights_or_of_all_modules
     net(batch().requires_grad_()).sum().backward()
     weights = sum(1 for _ in net.parameters())
     assert sum(isinstance(one, Tensor) for one in fired) == weights  # each hook is back in its place
+
+
+def note_collection(phase: str, info: dict[str, int]) -> None:
+    SEEN.append(1.0)
+
+
+def test_what_the_garbage_collector_calls_belongs_to_no_forward() -> None:
+    before = gc.get_threshold()
+    gc.set_threshold(50, 1000)  # it collects many times within a forward
+    gc.callbacks.append(note_collection)
+    try:
+        net = winze.rewire(network(OfObject), FREE, example=batch())
+    finally:
+        gc.callbacks.remove(note_collection)
+        gc.set_threshold(*before)
+    program = vars(net[0])["forward"].__self__
+    assert note_collection.__code__ not in program.functions
+    assert gc.isenabled()
+
+
+class Scattering(Base):
+    """Adds up the batch in another order at each call, as kernels on several threads may."""
+
+    turns = itertools.count()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.branch(x)
+        start = 5 * next(self.turns)
+        mean = sum(h[(start + i) % 16] for i in range(16)) / 16
+        return self.shortcut(x) + self.norm(h - mean)  # whose running mean and bias gradients are all rounding
+
+
+class Alternating(Base):
+    """Is another forward at each call."""
+
+    turns = itertools.count(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shortcut(x) + next(self.turns) * self.branch(x)
+
+
+class Masking(Alternating):
+    """Is another forward at each call, beside values that are infinite."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.where(torch.arange(6) < 3, super().forward(x), -torch.inf)
+
+
+def test_runs_that_differ_by_rounding_alone_are_the_same() -> None:
+    net, x = network(Scattering), torch.randn(16, 6, generator=torch.Generator().manual_seed(0))
+    winze.rewire(net, FREE, example=x)
+    assert isinstance(vars(net[0])["forward"].__self__, Program)
+
+
+@pytest.mark.parametrize("kind", [Alternating, Masking])
+def test_runs_that_differ_by_more_are_not(kind: type[nn.Module]) -> None:
+    with pytest.raises(CaptureError, match="differ in their"):
+        winze.rewire(network(kind), FREE, example=batch())

@@ -33,6 +33,7 @@ from winze.shape.live.live import live_of
 from winze.shape.sums.bare_run import plain, without_hooks
 
 Key = tuple[Any, ...]
+CANCELLED = 1e-6  # the rounding of values that cancel out, as a share of the largest value beside them
 
 
 class Program:
@@ -320,19 +321,31 @@ def _draws(seed: int) -> list[Any]:
         return _rng_state()
 
 
-def _alike(one: Any, two: Any) -> bool:
-    """Equal, but for the rounding of gradients that are summed in another order."""
+def _alike(one: Any, two: Any, beside: float = 0.0) -> bool:
+    """Equal, but for the rounding of what is summed in another order.
+
+    Values that cancel out (the gradient of a bias before a BatchNorm, the mean of what is centred) are all rounding:
+    they differ by a share of the largest value `beside` them, not of their own.
+    """
     if isinstance(one, Tensor) and isinstance(two, Tensor):
         if one.shape != two.shape or one.dtype != two.dtype:
             return False
         if not one.is_floating_point():
             return torch.equal(one, two)
-        scale = max(1e-12, float(one.detach().abs().max())) if one.numel() else 1.0
         tolerance = 1e-3 if one.dtype in (torch.float16, torch.bfloat16) else 1e-5
-        return bool(torch.allclose(one, two, rtol=0, atol=tolerance * scale, equal_nan=True))
+        allowed = max(tolerance * _size(one), CANCELLED * beside, 1e-17)
+        return bool(torch.allclose(one, two, rtol=0, atol=allowed, equal_nan=True))
     if isinstance(one, list | tuple) and isinstance(two, list | tuple):
-        return len(one) == len(two) and all(_alike(a, b) for a, b in zip(one, two, strict=True))
+        beside = max((_size(each) for each in one if isinstance(each, Tensor)), default=0.0)
+        return len(one) == len(two) and all(_alike(a, b, beside) for a, b in zip(one, two, strict=True))
     return bool(one == two)
+
+
+def _size(values: Tensor) -> float:
+    """The largest of the finite values, where there are any."""
+    if not values.is_floating_point() or not values.numel():
+        return 0.0
+    return float(values.detach().nan_to_num(0, 0, 0).abs().max())
 
 
 def _plain_sum(holder: nn.Module, cut: SplitSum, shortcut_inputs: Any, branch_inputs: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +29,10 @@ Functions = dict[CodeType, tuple[dict[str, Any], dict[str, Any]]]
 
 @contextmanager
 def noting(functions: Functions, counts: Callable[[], bool]) -> Iterator[None]:
-    """While open, the Python functions that begin while `counts()` are noted, but for those of libraries."""
+    """While open, the Python functions that begin while `counts()` are noted, but for those of libraries.
+
+    The garbage collector waits: what it calls, at any moment, is no part of a forward.
+    """
 
     def began(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
@@ -36,12 +40,15 @@ def noting(functions: Functions, counts: Callable[[], bool]) -> Iterator[None]:
             free = {name: frame.f_locals[name] for name in code.co_freevars if name in frame.f_locals}
             functions[code] = frame.f_globals, free
 
-    before = sys.getprofile()
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()
     sys.setprofile(began)
     try:
         yield
     finally:
         sys.setprofile(before)
+        if collects:
+            gc.enable()
 
 
 def _is_library(file: str) -> bool:
