@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from winze.lab.claims.claim import Claim, Judged, Question, RunReadings
 from winze.lab.claims.verdict import NOT_RUN, tally
 from winze.lab.recipe import Recipe
-from winze.readings import Point
 
 STAND_IN = "digits"  # data for fast development: no tally counts them
 
@@ -51,10 +50,9 @@ def counted(lines: list[Judged]) -> str:
 
 def failures(recipe: Recipe, runs: RunReadings) -> list[str]:
     """The runs that failed to learn, which no verdict counts, each with the reason."""
-    found: list[tuple[Point, int, str]] = [
-        (point, seed, why)
+    return [
+        f"{point}, seed {seed}: {why}"
         for point, seeds in runs.items()
         for seed, one in sorted(seeds.items())
         if (why := recipe.failed(one))
     ]
-    return [f"{point}, seed {seed}: {why}" for point, seed, why in found]

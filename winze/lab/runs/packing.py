@@ -68,23 +68,20 @@ def packed(read: Mapping[int, Readings], seed: int, measures: Iterable[str] = (E
 def unpacked(told: Mapping[str, Any], seed: int = 0) -> dict[int, Readings]:
     """The readings by seed from the result of `packed`; intervals are NaN."""
     spots = told["places"]
-    numbers = {number: None for curve in told["rows"] for number in curve.get("members", ())}
-    read = {number: Readings(conventions=told["conventions"]) for number in numbers or {seed: None}}
+    members = {number: None for curve in told["rows"] for number in curve.get("members", ())}
+    read = {number: Readings(conventions=told["conventions"]) for number in members or (seed,)}
     for curve in told["rows"]:
-        each = zip(curve["members"], curve["values"], strict=True) if "members" in curve else [(None, curve["values"])]
         shared = {name: curve[name] for name in GROUP}
-        for number, values in each:
-            rows = []
+        numbers, several = (curve["members"], curve["values"]) if members else ([seed], [curve["values"]])
+        for number, values in zip(numbers, several, strict=True):
             for spot, value in zip(curve["at"], values, strict=True):
                 where = dict(zip(("place", "index", "total"), spots[spot], strict=True))
                 note = curve.get("notes", {}).get(str(spot), "")
-                rows.append(Row(**shared, **where, value=float(value), low=math.nan, high=math.nan, note=note))
-            for one in read if number is None else (number,):  # a curve without seeds belongs to all of them
-                read[one].rows += rows
+                row = Row(**shared, **where, value=float(value), low=math.nan, high=math.nan, note=note)
+                read[number].rows.append(row)
     for name, array in told["arrays"].items():
-        own, _, number = name.rpartition("#")
-        for one in (int(number),) if own and numbers else read:
-            read[one].arrays[own if own and numbers else name] = _array(array)
+        own, _, number = name.rpartition("#") if members else (name, "", seed)
+        read[int(number)].arrays[own] = _array(array)
     return read
 
 

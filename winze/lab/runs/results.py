@@ -26,7 +26,6 @@ from winze.lab.runs.packing import first_difference, packed, unpacked
 from winze.readings import ROWS, Point, Readings, ReadingsError
 
 KIND, VERSION = "winze results", 3
-TOLD = ("key", "scale", "point", "seed", "device", "versions", "commit", "started", "seconds", "config")
 SINCE = ("threads", "flags", "source", "resumed", "notes")  # runs that were kept before these have none
 PATIENCE = 60.0  # seconds that one `keep` waits for another
 MACHINE = re.compile(r"(?<![\w.:/<+-])/(?:[\w.+-]+/)+[\w.+-]+|\b[A-Za-z]:\\\\")
@@ -54,6 +53,10 @@ class Kept:
     seconds: float
     config: Mapping[str, Any]
     readings: Readings
+
+
+TOLD = tuple(field.name for field in fields(Kept))[:-1]
+"""the fields of `run.json` that every kept run has"""
 
 
 def add_all(
@@ -208,21 +211,16 @@ def file_of(recipe: Recipe, root: str | os.PathLike[str]) -> Path:
 
 def same_settings(told: Any, now: Any) -> bool:
     """Whether the stored settings of a run equal these; fields that were added later count as their defaults."""
+    defaults = {}
     if is_dataclass(now) and not isinstance(now, type):
-        names = {field.name: field for field in fields(now)}
-        if not isinstance(told, Mapping) or told.get("type") != type(now).__qualname__:
-            return False
-        if told.keys() - names.keys() - {"type"}:
+        defaults = {field.name: _default(field) for field in fields(now)}
+        now = {"type": type(now).__qualname__} | {name: getattr(now, name) for name in defaults}
+    if isinstance(now, Mapping):
+        if not isinstance(told, Mapping) or told.keys() - now.keys():
             return False
         return all(
-            same_settings(told[name], getattr(now, name)) if name in told else _default(field) == getattr(now, name)
-            for name, field in names.items()
-        )
-    if isinstance(now, Mapping):
-        return (
-            isinstance(told, Mapping)
-            and told.keys() == now.keys()
-            and all(same_settings(told[key], now[key]) for key in now)
+            same_settings(told[name], value) if name in told else name in defaults and bool(defaults[name] == value)
+            for name, value in now.items()
         )
     if isinstance(now, list | tuple):
         return isinstance(told, list) and len(told) == len(now) and all(map(same_settings, told, now))
