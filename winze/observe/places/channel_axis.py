@@ -38,10 +38,16 @@ def channel_axis(made: Event | None, shape: tuple[int, ...], before: Sequence[Ev
             break
         earlier, source = before[: before.index(made)], made.inputs[:1]
         made = next((e for e in reversed(earlier) if source == tuple(i for i, _ in e.outputs[:1])), None)
-    layers = [(layer, axis) for layer in reversed(before) if (axis := _own_axis(layer)) is not None]
+    layers: list[tuple[Event, int]] = []
+    for layer in reversed(before):
+        axis = _own_axis(layer)
+        if axis is not None:
+            layers.append((layer, axis))
+            if layer.outputs[0][1][1:] == shape[1:] and shape[1:].count(shape[axis]) == 1:
+                return axis
     alike = [(layer, axis) for layer, axis in layers if len(layer.outputs[0][1]) == len(shape)]
-    exact = [(layer, axis) for layer, axis in alike if layer.outputs[0][1][1:] == shape[1:]]
-    for layer, axis in exact or alike:
+    exact = any(layer.outputs[0][1][1:] == shape[1:] for layer, _ in alike)
+    for layer, axis in [] if exact else alike:
         width = layer.outputs[0][1][axis]
         if shape[axis] == width and shape[1:].count(width) == 1:
             return axis
