@@ -127,7 +127,7 @@ class _Run:
             for module in self.update.modules.values():
                 module.to(memory_format=torch.channels_last)
         captures = self._captures(hardware)
-        example = lambda: self.source.make(*next(iter(self.source.epoch(0))))  # noqa: E731
+        example = lambda: self.source.make(*next(self._batches(0)))  # noqa: E731
         self._set_up(Engine(fabric, hardware, training, captures, example))
         self.ema = None if training.ema is None else EMA(self.net, training.ema)
         self.followers = Followers(followers, self.ema)

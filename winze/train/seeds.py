@@ -31,8 +31,7 @@ def generator(device: torch.device | str, seed: int, word: str, count: int = 0) 
 def seed_all(seed: int) -> None:
     """Seed the global generators of torch, NumPy and Python."""
     torch.manual_seed(seed)
-    np.random.seed(seed % 2**32)
-    random.seed(seed)
+    seed_quickly(seed)
 
 
 def seed_quickly(seed: int, device: torch.device | None = None) -> None:

@@ -22,8 +22,6 @@ from winze.train.objectives.base import Objective
 from winze.train.seeds import generator, mix
 
 Labelled = tuple[Tensor, Tensor]
-Parts = Mapping[str, list[str]]
-"""The names of parameters by part: the stem, then every branch."""
 STEM, LETTER = "stem", ResidualDropPath(compute="dense")  # Algorithm 1 to the letter
 
 
