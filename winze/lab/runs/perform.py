@@ -26,6 +26,7 @@ from winze.readings import ARRAYS, MANIFEST, ROWS, Readings
 from winze.train import Hardware, StoreError
 from winze.train.hardware import switches
 
+READ = (ROWS, ARRAYS, MANIFEST)  # the files of readings
 PATIENCE = 60.0  # seconds that the other processes of a run wait for the first one to start it
 
 
@@ -82,18 +83,14 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
         wait_for_all()  # no process may still read files that the first one removes
         with told_when_full(run.folder):
             _save(bench)
-    except Exception as error:
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    except BaseException as error:  # an interrupted run stays unfinished
+        said = {"status": "failed", "error": f"{type(error).__name__}: {' '.join(str(error).split())}"}
         with suppress(OSError):  # on a full disk the error itself matters more
-            run.tell(status="failed", error=said, seconds=seconds())
+            run.tell(**(said if isinstance(error, Exception) else {}), seconds=seconds())
         raise
-    except BaseException:  # interrupted: it stays unfinished
-        with suppress(OSError):
-            run.tell(seconds=seconds())
-        raise
-    kept = sorted(path.name for path in run.folder.glob("*.safetensors"))
-    read = [f"{MEMBER}{seed}/{name}" for seed in bench.members for name in (ROWS, ARRAYS, MANIFEST)]
-    files = [name for name in (ROWS, ARRAYS, MANIFEST, *read, METRICS, *kept) if (run.folder / name).is_file()]
+    weights = sorted(path.name for path in run.folder.glob("*.safetensors"))
+    stored = [f"{own}{name}" for own in ("", *(f"{MEMBER}{seed}/" for seed in bench.members)) for name in READ]
+    files = [name for name in (*stored, METRICS, *weights) if (run.folder / name).is_file()]
     hashes = {name: sha256(run.folder / name) for name in files}
     starts = {"shared": bench.shared} if bench.shared else {}
     run.tell(status="done", error=None, seconds=seconds(), sha256=hashes, **starts)
@@ -102,15 +99,11 @@ def _write(job: Job, run: Run, work: Callable[..., None], hardware: Hardware, pr
 
 def _save(bench: Bench) -> None:
     """Store the readings; for an ensemble one folder per seed, each with the readings that all share."""
-    if not bench.members:
-        _timeless(bench.readings).save(bench.folder)
-    for seed, own in bench.members.items():
-        _timeless(bench.readings.merge(own)).save(bench.folder / f"{MEMBER}{seed}")
-
-
-def _timeless(readings: Readings) -> Readings:
-    """Readings without the seconds of a scan: times are stored in run.json only."""
-    return Readings(readings.rows, readings.arrays, readings.conventions.having(seconds=None))
+    whole = {bench.folder: bench.readings}
+    members = {bench.folder / f"{MEMBER}{seed}": bench.readings.merge(own) for seed, own in bench.members.items()}
+    for folder, one in (members or whole).items():
+        timeless = one.conventions.having(seconds=None)  # times are stored in run.json only
+        Readings(one.rows, one.arrays, timeless).save(folder)
 
 
 def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
