@@ -77,7 +77,6 @@ class OnDevice:
         self.device, self.rank, self.world = device, rank, world
         self.augment = Augment(training.augment)
         self.draws = self.augment.draws(tuple(images.shape[1:]))
-        self._generator = torch.Generator(device)
         self.steps = len(self._pieces(torch.arange(count)))
         self._size = count  # of the current batch, over all processes
 
@@ -113,8 +112,8 @@ class OnDevice:
         """Uniform numbers for the augmentation of one step."""
         if not self.draws:
             return torch.empty(samples, 0, device=self.device)
-        self._generator.manual_seed(mix(self.seed, "augment", step))
-        return torch.rand(samples, self.draws, generator=self._generator, device=self.device)
+        by = generator(self.device, self.seed, "augment", step)
+        return torch.rand(samples, self.draws, generator=by, device=self.device)
 
     def _mine(self, rows: Tensor) -> Tensor:
         return rows if self.world == 1 else rows.tensor_split(self.world)[self.rank]
