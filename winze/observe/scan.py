@@ -108,14 +108,19 @@ def scan(
         train_feed, test_feed, classes = _feeds(train, test, name, batch, where, net)
         taken = UNORDERED if pool == "flatten" and _only_pairs(wanted) else pool
         with enough_memory(f"{name}, looking for places with the first samples", "take smaller ones"):
-            given = test_feed.checked_example(net)
+            known = example is None and where.type != "meta"  # then finding the places runs it on the samples
+            given = test_feed.example() if known else test_feed.checked_example(net)
+            shape = list(given[0].shape) if isinstance(given, tuple) else None
+            try:
+                if example is None:
+                    spots, turned = spots_and_order(net, given, where, taken, places, layout)
+                else:
+                    spots, turned = find_spots(net, example, places, layout), False
+            except Exception:
+                test_feed.checked_example(net)  # raises where the network does not take the samples
+                raise
             if train_feed is not None and is_pair(train_feed.data):
                 train_feed.checked_example(net)
-            shape = list(given[0].shape) if isinstance(given, tuple) else None
-            if example is None:
-                spots, turned = spots_and_order(net, given, where, taken, places, layout)
-            else:
-                spots, turned = find_spots(net, example, places, layout), False
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})
         reader = Reader(net, spots, taken, max_features, track, crew, turned, recorded=True)
         full = [spot.width(taken) for spot in spots] if example is None else reader.widths(test_feed)
