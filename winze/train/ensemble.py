@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.nn.utils import parameters_to_vector
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 from winze.shape import Alternation
 from winze.shape.rules.masks import rate_at
@@ -243,10 +243,10 @@ class _Batches(OnDevice):
 
 
 def spread(weights: Tensor, net: nn.Module) -> None:
-    """Give a network one row of an ensemble's weights; torch's `vector_to_parameters` would leave all in one memory."""
-    sizes = [parameter.numel() for parameter in net.parameters()]
-    for parameter, part in zip(net.parameters(), weights.split(sizes), strict=True):
-        parameter.data = part.view_as(parameter).clone()
+    """Give a network one row of an ensemble's weights."""
+    vector_to_parameters(weights, net.parameters())
+    for parameter in net.parameters():
+        parameter.data = parameter.data.clone()  # in memory of its own, no longer that of all
 
 
 def _simplified(net: nn.Module) -> nn.Module:
