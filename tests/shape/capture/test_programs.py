@@ -115,7 +115,42 @@ class OfTensor(Base):
         self.carried = torch.ones(4, 6)
 
 
-CHANGING = [OfObject, OfDict, OfList, OfClass, OfChild, OfFile, OfDictOfFile, OfFunction, OfTensor]
+class Slots:
+    """An object without a dictionary."""
+
+    __slots__ = ("factor",)
+
+    def __init__(self) -> None:
+        self.factor = 1.0
+
+
+class OfSlots(Base):
+    def __init__(self) -> None:
+        super().__init__()
+        self.slots = Slots()
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.shortcut(x) + self.slots.factor * self.branch(x)
+
+    def change(self) -> None:
+        self.slots.factor = 3.0
+
+
+def with_closure() -> type[Base]:
+    factor = 1.0
+
+    class OfClosure(Base):
+        def forward(self, x: Tensor) -> Tensor:
+            return self.shortcut(x) + factor * self.branch(x)
+
+        def change(self) -> None:
+            nonlocal factor
+            factor = 3.0
+
+    return OfClosure
+
+
+CHANGING = [OfObject, OfDict, OfList, OfClass, OfChild, OfFile, OfDictOfFile, OfFunction, OfTensor, OfSlots]
 
 
 @pytest.fixture(autouse=True)
@@ -149,6 +184,25 @@ def test_what_a_forward_reads_may_change_under_a_program(kind: type[nn.Module], 
     for model in (net, untouched):
         model[0].change()
     torch.testing.assert_close(net(batch()), untouched(batch()))
+
+
+def test_a_variable_of_the_function_around_may_change_under_a_program() -> None:
+    test_what_a_forward_reads_may_change_under_a_program(with_closure(), training=True)
+
+
+class OfAutocast(Base):
+    def forward(self, x: Tensor) -> Tensor:
+        factor = 3.0 if torch.is_autocast_enabled("cpu") else 1.0
+        return self.shortcut(x) + factor * self.branch(x)
+
+
+def test_a_forward_that_asks_for_autocast_gets_a_program_for_each_answer() -> None:
+    net = network(OfAutocast)
+    untouched = copy.deepcopy(net)
+    winze.rewire(net, FREE, example=batch())
+    for enabled in (False, True, False):
+        with torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            torch.testing.assert_close(net(batch()), untouched(batch()))
 
 
 class LeavesTensor(Base):
@@ -286,8 +340,9 @@ def test_a_sum_with_its_samples_along_another_axis_than_its_stream_is_masked_by_
     torch.testing.assert_close(net(x), x + keep[:, None] * net[0].f(x).tanh())
 
 
-def test_a_compiled_program_notices_what_changes_without_a_graph_break() -> None:
-    net = winze.rewire(network(OfObject), FREE, example=batch()).eval()
+@pytest.mark.parametrize("kind", [OfObject, OfSlots, with_closure()], ids=lambda kind: kind.__name__)
+def test_a_compiled_program_notices_what_changes_without_a_graph_break(kind: Any) -> None:
+    net = winze.rewire(network(kind), FREE, example=batch()).eval()
     compiled = torch.compile(net, backend="eager", fullgraph=True)
     first = compiled(batch())
     torch.testing.assert_close(first, net(batch()))

@@ -8,10 +8,11 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import Enum
-from types import CodeType, FrameType, ModuleType
+from types import CellType, CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from winze.shape.capture.traced import PLAIN
@@ -23,8 +24,10 @@ LIBRARIES = ("torch", "numpy", "math", "winze", "builtins")
 CONTAINERS, ARRAYS, LIVE = (list, tuple, set, frozenset), (np.ndarray, np.generic), (Tensor, nn.Module)  # for dynamo
 STANDARD = sysconfig.get_paths()["stdlib"]
 
-Functions = dict[CodeType, tuple[dict[str, Any], dict[str, Any]]]
-"""Functions that ran, each with its globals and the values of its free variables."""
+AUTOCAST = {"is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype"}
+
+Functions = dict[CodeType, tuple[dict[str, Any], tuple[CellType, ...]]]
+"""Functions that ran, each with its globals and the cells of those of its free variables that hold data."""
 
 
 @contextmanager
@@ -37,8 +40,8 @@ def noting(functions: Functions, counts: Callable[[], bool]) -> Iterator[None]:
     def began(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
         if event == "call" and code not in functions and not _is_library(code.co_filename) and counts():
-            free = {name: frame.f_locals[name] for name in code.co_freevars if name in frame.f_locals}
-            functions[code] = frame.f_globals, free
+            free = [frame.f_locals.get(name) for name in code.co_freevars if name != "__class__"]
+            functions[code] = frame.f_globals, _cells(code) if any(map(_may_change, free)) else ()
 
     before, collects = sys.getprofile(), gc.isenabled()
     gc.disable()
@@ -51,18 +54,33 @@ def noting(functions: Functions, counts: Callable[[], bool]) -> Iterator[None]:
             gc.enable()
 
 
+def _cells(code: CodeType) -> tuple[CellType, ...]:
+    """The cells that functions with this code share with those around them; a frame shows their contents only."""
+    functions = (one for one in gc.get_referrers(code) if isinstance(one, FunctionType))
+    return tuple(cell for function in functions for cell in function.__closure__ or () if _may_change(_content(cell)))
+
+
+def _content(cell: CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # empty
+        return None
+
+
 def _is_library(file: str) -> bool:
     within = file.partition("/site-packages/")[2]
     return within.startswith("torch/") or "/winze/shape/" in file or (not within and file.startswith((STANDARD, "<")))
 
 
 class Watched:
-    """Where the values lie that some functions read: attributes of modules and of their classes, and globals."""
+    """Where the values lie that some functions read: attributes of modules and of their classes, globals, closures."""
 
     def __init__(self, modules: Sequence[nn.Module], functions: Functions) -> None:
         self.names = tuple(sorted({name for code in functions for name in code.co_names}))
         self.owners: list[tuple[Any, str]] = []
         self.scopes: list[tuple[dict[str, Any], str]] = []
+        self.cells = [cell for _, cells in functions.values() for cell in cells]
+        self.autocast = not AUTOCAST.isdisjoint(self.names)
         children = [(m._modules[n], ()) for m in modules for n in self.names if m._modules.get(n) is not None]
         for module, known in [*((m, PLAIN) for m in modules), *children]:
             own = vars(module)
@@ -70,21 +88,24 @@ class Watched:
             self.owners += [(module, n) for n in inside if not isinstance(own[n], (*known, Tensor, nn.Module))]
             of_class = {n for kind in type(module).__mro__[: -len(nn.Module.__mro__)] for n in vars(kind)}
             self.owners += [(module, n) for n in self.names if n in of_class and _may_change(getattr(type(module), n))]
-        for code, (scope, free) in functions.items():
+        for code, (scope, _) in functions.items():
             for name in code.co_names:
                 value = scope.get(name)
                 if isinstance(value, ModuleType) and value.__name__.partition(".")[0] not in LIBRARIES:
                     self.owners += [(value, n) for n in self.names if n in vars(value) and _may_change(vars(value)[n])]
                 elif name in scope and _may_change(value):
                     self.scopes.append((scope, name))
-            self.scopes += [(free, name) for name, value in free.items() if _may_change(value)]
 
     def values(self) -> tuple[Any, ...]:
         """What lies there now, as something that can be compared."""
-        if not self.owners and not self.scopes:
+        if not (self.owners or self.scopes or self.cells or self.autocast):
             return ()
         found = [_told(getattr(owner, name, None), self.names) for owner, name in self.owners]
-        return (*found, *(_told(scope.get(name), self.names) for scope, name in self.scopes))
+        found += [_told(scope.get(name), self.names) for scope, name in self.scopes]
+        found += [_told(_content(cell), self.names) for cell in self.cells]
+        if self.autocast:
+            found += [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
+        return tuple(found)
 
 
 def left_behind(modules: Iterable[nn.Module], before: dict[nn.Module, dict[str, Any]]) -> list[Any]:
@@ -115,6 +136,9 @@ def _told(value: Any, names: tuple[str, ...] | None, depth: int = 0) -> Any:
     if isinstance(value, ARRAYS):
         return value.shape, value.tobytes()
     own = getattr(value, "__dict__", None)
+    if not isinstance(own, dict):
+        slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]
+        own = {name: getattr(value, name) for name in slots if hasattr(value, name)} or None
     if isinstance(value, Enum) or not isinstance(own, dict) or callable(value):
         return type(value) if names is None else value if isinstance(value, Enum) else id(value)
     inside = [name for name in (own if names is None else names) if name in own]
