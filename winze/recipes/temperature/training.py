@@ -65,7 +65,6 @@ recipe = Recipe(
             "a higher temperature lowers the rank of the last hidden layer",
             RANKS,
             falls("last_rank", **over),
-            headline=True,
         ),
         claim(
             "a higher temperature raises the share ρ of OOD accuracy that is lost at the last layer",

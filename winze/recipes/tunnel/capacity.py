@@ -104,7 +104,6 @@ recipe = Recipe(
             each=("network", "rate"),
             scales=("gpu", "paper"),
             paper="earlier",
-            headline=True,
         ),
     ),
     questions=(

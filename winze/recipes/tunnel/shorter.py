@@ -44,7 +44,6 @@ recipe = Recipe(
             "fig. 5.4.1",
             higher(two.forgetting, whole, than=extractor),
             paper="forgets less",
-            headline=True,
         ),
     ),
     questions=(

@@ -49,7 +49,6 @@ recipe = Recipe(
             several("exchanged", exchanges),
             paper={f"tunnel, task {k}": f"{TABLE[k][own[k]]} -> {TABLE[k][tunnel[k]]}" for k in own}
             | {f"extractor, task {k}": f"{TABLE[k][own[k]]} -> {TABLE[k][extractor[k]]}" for k in own},
-            headline=True,
         ),
         two.claim(
             "extractors and tunnels of two tasks reach the accuracies of table 5.4.1 (within 5 points)",
