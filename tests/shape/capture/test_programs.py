@@ -6,12 +6,14 @@ import copy
 import gc
 import itertools
 from collections.abc import Callable
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
+from transformers.utils import ModelOutput
 
 import winze
 from winze.shape.capture.program import Program
@@ -368,6 +370,29 @@ def test_making_and_checking_programs_fires_no_hook_of_weights_or_of_all_modules
     net(batch().requires_grad_()).sum().backward()
     weights = sum(1 for _ in net.parameters())
     assert sum(isinstance(one, Tensor) for one in fired) == weights  # each hook is back in its place
+
+
+@dataclass
+class Output(ModelOutput):
+    """What a network of Hugging Face returns."""
+
+    last: Tensor | None = None
+    maps: Tensor | None = None
+
+
+def test_a_program_returns_the_class_of_output_that_the_forward_does() -> None:
+    class Outputting(Base):
+        def forward(self, x: Tensor) -> Output:
+            return Output(last=self.shortcut(x) + self.branch(x))
+
+    net = network(Outputting)
+    expected = net(batch())
+    winze.rewire(net, FREE, example=batch())
+    assert isinstance(vars(net[0])["forward"].__self__, Program)
+    result = net(batch())
+    assert type(result) is Output
+    assert result.maps is None
+    torch.testing.assert_close(result.last, expected.last)
 
 
 def note_collection(phase: str, info: dict[str, int]) -> None:

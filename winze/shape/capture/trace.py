@@ -104,6 +104,12 @@ class Recorder(TracerBase):
             return self._tensor_node(a)
         if isinstance(a, torch.Size):
             a = tuple(a)
+        names = getattr(a, "__dataclass_fields__", None)
+        if isinstance(a, dict) and names:  # as Hugging Face's outputs are; fx would make a plain dict of it
+            given = {name: self.create_arg(a[name]) for name in names if name in a}
+            node = self.create_node("call_function", type(a), (), given)
+            node.meta.update(tensor=False, shape=None, holds_tensors=True)
+            return node
         try:
             return super().create_arg(a)
         except NotImplementedError:
