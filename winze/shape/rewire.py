@@ -385,8 +385,9 @@ def _check_read(net: nn.Module, found: Discovery, where: Where | None) -> None:
     }
     if unread:
         listed = "; ".join(f"{name or 'the network itself'}, {why}" for name, why in list(unread.items())[:3])
+        sums = "sum" if len(unread) == 1 else "sums"
         raise CaptureError(
-            f"{len(unread)} residual sums of {type(net).__name__} cannot be handed to a rule: {listed}. "
+            f"{len(unread)} residual {sums} of {type(net).__name__} cannot be handed to a rule: {listed}. "
             "Write the sum as `x + f(x)` in a method, use a native winze.Junction, or leave it out with where="
         )
     if not found.junctions:
