@@ -609,3 +609,49 @@ def test_f_batch_norm_moves_its_statistics_once_with_frozen_weights() -> None:
     winze.Alternation(net, rows=4).step()
     net(batch()), plain(batch())
     torch.testing.assert_close(dict(net.named_buffers()), dict(plain.named_buffers()))
+
+
+def patched_later(rule: Any) -> tuple[type[nn.Module], nn.Module, Tensor]:
+    class Own(Base):
+        def forward(self, x: Tensor, factor: float = 1.0) -> Tensor:
+            return x + factor * self.f(x)
+
+    torch.manual_seed(0)
+    net = nn.Sequential(Own(), Own())
+    x = torch.randn(4, WIDTH)
+    winze.rewire(net, rule, example=x)
+    net(x)
+    return Own, net, x
+
+
+RULES = pytest.mark.parametrize("rule", [Scaled(1, 1), winze.DropPath(0.0), winze.DropPath(1e-9)], ids=str)
+
+
+@RULES
+def test_defaults_that_a_class_gets_after_rewiring_count(rule: Any) -> None:
+    kind, net, x = patched_later(rule)
+    kind.forward.__defaults__ = (3.0,)
+    y = x + 3 * net[0].f(x)
+    torch.testing.assert_close(net(x), y + 3 * net[1].f(y))
+
+
+@RULES
+def test_a_forward_that_wraps_the_old_one_after_rewiring_counts(rule: Any) -> None:
+    kind, net, x = patched_later(rule)
+    kind.forward = wrapped(kind.forward)
+    y = 2 * (x + net[0].f(x))
+    torch.testing.assert_close(net(x), 2 * (y + net[1].f(y)))
+
+
+def test_another_forward_after_rewiring_is_refused_where_no_program_reads_it_anew() -> None:
+    kind, net, x = patched_later(Scaled(1, 1))
+    kind.forward = lambda self, x: 3 * x + self.f(x)
+    with pytest.raises(winze.CaptureError, match=r"source of Own\.forward is not what it was .* rewire it again"):
+        net(x)
+
+
+def test_a_program_is_made_anew_for_another_forward() -> None:
+    kind, net, x = patched_later(winze.DropPath(1e-9))
+    kind.forward = lambda self, x: 3 * x + self.f(x)
+    y = 3 * x + net[0].f(x)
+    torch.testing.assert_close(net(x), 3 * y + net[1].f(y))

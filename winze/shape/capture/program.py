@@ -76,9 +76,13 @@ class Program:
         """From now on a plan holds as long as what these functions read stays the same."""
         if not functions.keys() <= self.functions.keys():
             self.functions = {**self.functions, **functions}
-            self.watched = None
-            self.plans.clear()
-            self.by_shape.clear()
+            self.forget()
+
+    def forget(self) -> None:
+        """Make every plan anew: the code that they come from is another."""
+        self.watched = None
+        self.plans.clear()
+        self.by_shape.clear()
 
     def signature(self, args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
         """What a plan is made for, and the tensors of a call."""
@@ -91,6 +95,9 @@ class Program:
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
         key, tensors = self.signature(args, kwargs)
+        if not (torch.compiler.is_compiling() or self.watched.is_current()):  # type: ignore[union-attr]
+            self.forget()
+            key, tensors = self.signature(args, kwargs)
         if key in self.by_shape:
             key = with_shapes(key, tensors)
         plan = self.plans[key] if key in self.plans else self._capture(args, kwargs)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import operator
 import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from winze.shape.capture.traced import PLAIN
+from winze.shape.live.definition import written_from
 
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 UNWATCHED = {*OF_EVERY_MODULE - {"training"}, "forward", "_winze"}
@@ -88,6 +90,8 @@ class Watched:
             self.owners += [(module, n) for n in inside if not isinstance(own[n], (*known, Tensor, nn.Module))]
             of_class = {n for kind in type(module).__mro__[: -len(nn.Module.__mro__)] for n in vars(kind)}
             self.owners += [(module, n) for n in self.names if n in of_class and _may_change(getattr(type(module), n))]
+        self.methods = [(type(m), n) for m in modules for n in ("forward", *self.names) if _is_method(type(m), n)]
+        self.written_from = self._sources()
         for code, (scope, _) in functions.items():
             for name in code.co_names:
                 value = scope.get(name)
@@ -106,6 +110,18 @@ class Watched:
         if self.autocast:
             found += [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
         return tuple(found)
+
+    def is_current(self) -> bool:
+        """Whether the modules' classes still have the functions that ran."""
+        return all(map(operator.is_, self.written_from, self._sources()))
+
+    def _sources(self) -> list[Any]:
+        return [mark for kind, name in self.methods for mark in written_from(getattr(kind, name, None))]
+
+
+def _is_method(kind: type, name: str) -> bool:
+    """Whether a class has a function of this name that `nn.Module` does not have; each has a forward of its own."""
+    return name == "forward" or (isinstance(getattr(kind, name, None), FunctionType) and not hasattr(nn.Module, name))
 
 
 def left_behind(modules: Iterable[nn.Module], before: dict[nn.Module, dict[str, Any]]) -> list[Any]:

@@ -9,6 +9,7 @@ import itertools
 import linecache
 from collections.abc import Iterator
 from types import CodeType, FrameType
+from typing import Any
 
 Position = tuple[int | None, int | None, int | None, int | None]
 
@@ -19,6 +20,12 @@ class CaptureError(RuntimeError):
 
 class SourceError(Exception):
     """A sum that cannot be handed to a rule where it stands."""
+
+
+def written_from(function: Any) -> tuple[Any, ...]:
+    """What makes a function the one that it is; to be compared by identity."""
+    own = getattr(function, "__func__", function)
+    return own, *(getattr(own, mark, None) for mark in ("__code__", "__defaults__", "__kwdefaults__"))
 
 
 @functools.lru_cache(maxsize=512)

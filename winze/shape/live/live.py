@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
 from winze.shape.live.anchors import Anchor
-from winze.shape.live.definition import CaptureError, SourceError, fingerprint
+from winze.shape.live.definition import CaptureError, SourceError, fingerprint, written_from
 from winze.shape.live.foreign_junction import ForeignJunction, Form
 from winze.shape.live.function_source import Positions, SumSpot, joined, rebuilt
 from winze.shape.rules.standard import Standard
@@ -122,8 +122,8 @@ class Live:
         if "forward" not in self.methods:
             return self.own_forward()(*args, **kwargs)
         if self._forward is None:
-            self._forward = Method(self, "forward").compile()
-        return self._forward(self.owner, *args, **kwargs)
+            self._forward = Method(self, "forward").forward
+        return self._forward(*args, **kwargs)
 
     def compiled(self, name: str) -> FunctionType | Any:
         """The function that the module finds under a name, with its sums handed over; takes the module first."""
@@ -161,11 +161,12 @@ class Live:
         return made
 
     def found_again(self, name: str) -> CodeType:
-        """The code of a function after loading, if its source is still what it was."""
+        """The code of a function, also after loading, if its source is still what it was."""
         me, code, expected = self.methods[name]
-        if code is not None:
+        functions = _functions(self.original(name))
+        if code is not None and any(one.__code__ is code for one in functions):
             return code
-        for candidate in _functions(self.original(name)):
+        for candidate in functions:
             try:
                 same = fingerprint(candidate.__code__) == expected
             except SourceError:
@@ -191,6 +192,7 @@ class Method:
     def __init__(self, live: Live, name: str, function: Any = None) -> None:
         self.live, self.name, self.function = live, name, function
         self.owner = live.owner
+        self.written_from: tuple[Any, ...] = ()
 
     @property
     def forward(self) -> Any:
@@ -198,7 +200,7 @@ class Method:
 
         def forward(self: Method, *args: Any, **kwargs: Any) -> Any:
             function = self.function
-            if function is None:
+            if function is None or not (torch.compiler.is_compiling() or self.is_current()):
                 function = self.compile()
             return function(self.owner, *args, **kwargs)
 
@@ -208,9 +210,24 @@ class Method:
 
     @_disable_dynamo  # unlike torch.compiler.disable, it does not import the compiler
     def compile(self) -> Any:
-        """Write the function, from the module's own."""
+        """Write the function, from the module's own; a class may get another one later, or other default values."""
+        self.written_from = written_from(self.found())
         self.function = self.live.compiled(self.name)
         return self.function
+
+    def is_current(self) -> bool:
+        """Whether the function was written from the one that Python finds now, with the default values of now."""
+        function, code, defaults, keywords = self.written_from
+        found = self.found()
+        return found is function and (
+            code is None
+            or (found.__code__ is code and found.__defaults__ is defaults and found.__kwdefaults__ is keywords)
+        )
+
+    def found(self) -> Any:
+        """The function that Python finds on the module, or on its class."""
+        own = self.live.originals.get(self.name)
+        return getattr(type(self.live.owner), self.name, None) if own is None else getattr(own, "__func__", own)
 
     def __reduce__(self) -> Any:
         return Method, (self.live, self.name)
@@ -218,7 +235,7 @@ class Method:
     def __deepcopy__(self, memo: dict[int, Any]) -> Method:
         made = Method.__new__(Method)
         memo[id(self)] = made
-        made.name, made.function = self.name, self.function
+        made.name, made.function, made.written_from = self.name, self.function, self.written_from
         made.live = copy.deepcopy(self.live, memo)
         made.owner = copy.deepcopy(self.owner, memo)
         return made
