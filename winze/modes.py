@@ -21,6 +21,12 @@ LIBRARIES = {
     *("threading", "queue", "concurrent", "multiprocessing", "asyncio"),  # what threads wait at must not be taken back
 }
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
+ATOMS = (bool, int, float, str, type(None))
+GENERATORS = (random.Random, np.random.RandomState, np.random.Generator, torch.Generator)
+CONTAINERS = (Tensor, tuple, list, dict, set, deque)
+COMPARED = {torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64, torch.bool}
+SMALL = 1 << 16
+"""Elements up to which tensors of these types are compared together: on a GPU each comparison waits."""
 
 
 @contextmanager
@@ -78,15 +84,16 @@ def set_modes(modes: Modes) -> None:
 def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
     modes = modes_of(net)
     switched = training is not None and any(mode != training for _, mode in modes)
-    saved = _values(_written_by_switching(net)) if switched else []
-    state = [undo for module in net.modules() for undo in (_buffers(module), *_attributes(module))]
+    held = _written_by_switching(net) if switched else []
+    state = [undo for module in net.modules() for undo in (*_buffers(module, held), *_attributes(module, held))]
+    values = _values(held)
     try:
         if switched:
             net.train(bool(training))
         yield
     finally:
         set_modes(modes)
-        for undo in (*state, *saved):
+        for undo in (*state, values):
             undo()
 
 
@@ -97,13 +104,13 @@ def _written_by_switching(net: nn.Module) -> list[Tensor]:
     return list(dict.fromkeys(parameter for module in foreign for parameter in module.parameters()))
 
 
-def _buffers(module: nn.Module) -> Undo:
-    """Put the same tensors back under the same names, with the values that they had."""
+def _buffers(module: nn.Module, held: list[Tensor]) -> list[Undo]:
+    """Put the same tensors back under the same names; those whose values are to come back join `held`."""
     if isinstance(module, torch.jit.ScriptModule):  # which does not let its buffers be replaced
-        (restore_all,) = _values(list(module.buffers(recurse=False)))
-        return restore_all
+        held += module.buffers(recurse=False)
+        return []
     before = dict(module._buffers)
-    values = _values([buffer for buffer in before.values() if buffer is not None])
+    held += [buffer for buffer in before.values() if buffer is not None]
 
     def undo() -> None:
         for name in set(module._buffers) - set(before):
@@ -111,19 +118,20 @@ def _buffers(module: nn.Module) -> Undo:
         for name, buffer in before.items():
             if name not in module._buffers or module._buffers[name] is not buffer:
                 module._buffers[name] = buffer
-        for restore in values:
-            restore()
 
-    return undo
+    return [undo]
 
 
-def _attributes(module: nn.Module) -> list[Undo]:
-    """Put back what a forward may assign on its module, unless that has since become a parameter or a submodule."""
+def _attributes(module: nn.Module, held: list[Tensor]) -> list[Undo]:
+    """Put back what a forward may assign on its module, unless that has since become a parameter or a submodule.
+
+    The tensors in it join `held`.
+    """
     if isinstance(module, torch.jit.ScriptModule):
         return []
     plain = {name: value for name, value in vars(module).items() if name not in OF_EVERY_MODULE}
     seen: set[int] = set()
-    inside = [undo for value in plain.values() for undo in _contents(value, seen)]
+    inside = [undo for value in plain.values() for undo in _contents(value, held, seen)]
 
     def undo() -> None:
         for name in [name for name in vars(module) if name not in plain and name not in OF_EVERY_MODULE]:
@@ -135,20 +143,21 @@ def _attributes(module: nn.Module) -> list[Undo]:
     return [undo, *inside]
 
 
-def _contents(value: Any, seen: set[int], depth: int = 0) -> list[Undo]:
-    """Put back what tensors, plain containers and objects that a module holds have in them."""
-    if id(value) in seen:
+def _contents(value: Any, held: list[Tensor], seen: set[int], depth: int = 0) -> list[Undo]:
+    """Put back what plain containers and objects that a module holds have in them; tensors join `held`."""
+    if isinstance(value, ATOMS) or id(value) in seen:
         return []
-    if isinstance(value, random.Random | np.random.RandomState | np.random.Generator | torch.Generator):
+    if isinstance(value, GENERATORS):
         return [_generator(value)]
-    if not isinstance(value, Tensor | tuple | list | dict | set | deque):
-        return _object(value, seen, depth) if depth < DEEP and _is_plain_object(value) else []
+    if not isinstance(value, CONTAINERS):
+        return _object(value, held, seen, depth) if depth < DEEP and _is_plain_object(value) else []
     seen.add(id(value))
     if isinstance(value, Tensor):
-        return _values([value])
+        held.append(value)
+        return []
     before = value.copy() if isinstance(value, set) else dict(value) if isinstance(value, dict) else list(value)
-    held = before.values() if isinstance(before, dict) else before
-    inside = [undo for each in held for undo in _contents(each, seen, depth)]
+    parts = before.values() if isinstance(before, dict) else before
+    inside = [undo for each in parts for undo in _contents(each, held, seen, depth)]
     if isinstance(value, tuple):
         return inside
     fill: Callable[[Any], None] = value.update if isinstance(value, dict | set) else value.extend
@@ -171,7 +180,7 @@ def _generator(own: Any) -> Undo:
     return functools.partial(own.set_state, own.get_state())
 
 
-def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
+def _object(value: Any, held: list[Tensor], seen: set[int], depth: int) -> list[Undo]:
     """Put the attributes of an object back, and what they hold."""
     seen.add(id(value))
     own = vars(value)
@@ -182,7 +191,7 @@ def _object(value: Any, seen: set[int], depth: int) -> list[Undo]:
             own.clear()
             own.update(before)
 
-    return [undo, *(each for held in before.values() for each in _contents(held, seen, depth + 1))]
+    return [undo, *(each for part in before.values() for each in _contents(part, held, seen, depth + 1))]
 
 
 def _is_plain_object(value: Any) -> bool:
@@ -197,17 +206,34 @@ def _identities(value: Any) -> list[Any] | set[int]:
     return set(map(id, value)) if isinstance(value, set) else list(map(id, value))
 
 
-def _values(tensors: list[Tensor]) -> list[Undo]:
+def _values(tensors: list[Tensor]) -> Undo:
     """Copy old values back where they differ: a tensor that is not written keeps its version for autograd."""
-    plain = [each for each in tensors if each.layout == torch.strided and not (each.is_meta or each.is_nested)]
+    known = {id(each): each for each in tensors}.values()
+    plain = [each for each in known if each.layout == torch.strided and not (each.is_meta or each.is_nested)]
     saved = [(tensor, tensor.detach().clone()) for tensor in plain]
 
     def undo() -> None:
         with torch.no_grad():
-            for tensor, value in saved:
+            for tensor, value in _written(saved):
                 if tensor.shape != value.shape:
                     tensor.data = value
-                elif not torch.equal(tensor, value):
+                else:
                     tensor.data.copy_(value)
 
-    return [undo]
+    return undo
+
+
+def _written(saved: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Those that differ from their copies."""
+    together: dict[Any, list[tuple[Tensor, Tensor]]] = {}
+    for tensor, value in saved:
+        alike = (tensor.shape, tensor.dtype, tensor.device) == (value.shape, value.dtype, value.device)
+        if alike and tensor.dtype in COMPARED and tensor.numel() <= SMALL and type(tensor) in (Tensor, nn.Parameter):
+            together.setdefault((tensor.dtype, tensor.device), []).append((tensor, value))
+        elif tensor.shape != value.shape or not torch.equal(tensor, value):
+            yield tensor, value
+    for pairs in together.values():
+        now, before = (torch.cat([each.flatten() for each in side]) for side in zip(*pairs, strict=True))
+        if not torch.equal(now, before):
+            differ = torch.stack([(tensor != value).any() for tensor, value in pairs]).tolist()
+            yield from (pair for pair, written in zip(pairs, differ, strict=True) if written)
