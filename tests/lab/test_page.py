@@ -117,6 +117,14 @@ def test_departures_of_the_scale_come_after_those_of_the_recipe(tmp_path):
     assert page.index("not the paper") < page.index("fewer epochs")
 
 
+def test_settings_changed_by_set_stand_on_the_page(tmp_path):
+    recipe = make_recipe().with_settings({"inner.steps": 3}, "cpu")
+    page = write_report(recipe, "cpu", SCORES, tmp_path / "set.html").read_text(encoding="utf-8")
+    assert "Settings changed by --set" in page
+    assert "inner.steps = 3" in page
+    assert "Settings changed" not in written(tmp_path)
+
+
 def test_the_page_is_the_same_every_time(tmp_path):
     claims = (Claim("t", "fig. 1", tunnel_at(0.9, 2), at={"speed": "plain"}),)
     quantities = {"score": Whole("accuracy"), "end": last("probe")}

@@ -45,6 +45,7 @@ def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.P
         _listed("failed", "Runs that failed to learn, which no verdict counts", failures(recipe, runs)),
         *_figures(recipe, runs, Path(file)),
         _numbers(recipe, runs),
+        _listed("changed", "Settings changed by --set", [f"{name} = {one}" for name, one in recipe.changed.items()]),
         _listed("departures", "Departures from the paper", [*recipe.departures, *recipe.scale(scale).departures]),
         _conventions(runs),
     ]
