@@ -1,7 +1,7 @@
 """Networks: our own, those of timm and torchvision by name, and weights from files."""
 
 from winze.networks.build import SYNTAX, build, describe, options_for
-from winze.networks.fingerprint import ANSWERS, answers, difference, fingerprint
+from winze.networks.fingerprint import ANSWERS, answers, begun_fingerprint, difference, fingerprint
 from winze.networks.heads import Heads, give_heads
 from winze.networks.models.mlp import MLP, ResidualMLP
 from winze.networks.models.resnet import ResNet
@@ -28,6 +28,7 @@ __all__ = [
     "SpiralMLP",
     "all_trained",
     "answers",
+    "begun_fingerprint",
     "build",
     "build_stored",
     "describe",
