@@ -11,6 +11,7 @@ from winze.networks.network_error import NetworkError
 from winze.networks.own_weights import OwnWeights, all_trained, trained
 from winze.networks.published import Published, head_of, published
 from winze.networks.stored import build_stored
+from winze.networks.untrained import is_untrained
 from winze.networks.unwrap import interpreted, unwrapped
 from winze.networks.weights import load_weights, read_weights
 
@@ -37,6 +38,7 @@ __all__ = [
     "give_heads",
     "head_of",
     "interpreted",
+    "is_untrained",
     "load_weights",
     "options_for",
     "published",

@@ -20,7 +20,7 @@ from winze.measure import CKA, ClassMeans, Probe
 from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.memory import enough_memory
 from winze.modes import unchanged
-from winze.networks import ANSWERS, answers, begun_fingerprint, interpreted, unwrapped
+from winze.networks import ANSWERS, answers, begun_fingerprint, interpreted, is_untrained, unwrapped
 from winze.observe.cut.costs import SAMPLES
 from winze.observe.cut.every_cut import measure_cuts
 from winze.observe.passes.feed import Feed, is_pair, pair
@@ -36,6 +36,7 @@ from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan
 from winze.progress import tracker
 from winze.readings import Readings
+from winze.readings.facts import FRESH
 from winze.shape.sums.example import Example
 
 PROBES = ("ridge", "adam")
@@ -163,6 +164,7 @@ def scan(
             seed=seed,
             example=shape,
             embedding=embed,
+            weights=FRESH if is_untrained(net) else None,
             memory_format="channels last" if turned else "as given",
             dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
             device=str(where),
