@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from winze.hints import did_you_mean
 from winze.lab.axes import Axis, AxisError, PointGrid, Scale
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, Several, Statement, judge, resolved
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings, Several, Statement, judge
+from winze.lab.claims.quantities import Quantity, resolved
 from winze.lab.runs.job import Job, plain
 from winze.lab.study import learn_and_read
 from winze.readings import Label, Point, Readings, ReadingsError
