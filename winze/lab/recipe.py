@@ -272,7 +272,9 @@ def _made(name: str, package: str) -> Recipe:
     module = import_module(f"{package}.{name.replace('/', '.')}")
     made = _recipe_in(module, module.__name__)
     if made.name != name:
-        raise RecipeError(f"{module.__name__} holds a recipe named {made.name!r}; its name is {name!r}")
+        raise RecipeError(
+            f"{module.__name__} defines a recipe named {made.name!r}; its module requires the name {name!r}"
+        )
     return made
 
 
