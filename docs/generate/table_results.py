@@ -11,7 +11,8 @@ from kept_runs import PAPERS, ROOT, in_words, kept_of, largest, lines_of, recipe
 from table_text import table
 
 from winze.lab import Recipe
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, resolved
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings
+from winze.lab.claims.quantities import Quantity, resolved
 from winze.lab.claims.table import counted, failures
 from winze.lab.claims.table import largest as at_largest
 from winze.lab.claims.verdict import LEAST, NOT_RUN, SUPPORTED, Verdict

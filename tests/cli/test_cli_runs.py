@@ -282,7 +282,7 @@ def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, 
     [
         (["compare", "abc"], "compare takes two runs, got 1"),
         (["compare", "zz", "yy"], "there is no run 'zz' in runs"),
-        (["compare", "", ""], "give more of the key"),
+        (["compare", "", ""], "give more characters of the key"),
         (["clean", "--status", "done"], "not those that are done"),
         (["clean", "--status", "finished"], "--status"),
         (["remove"], "one of ('list', 'compare', 'clean', 'keep')"),

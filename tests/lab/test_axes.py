@@ -32,7 +32,7 @@ def test_an_axis_rests_at_its_default_or_at_its_first_value():
         (lambda: Axis("a", ()), "the axis 'a' has no values"),
         (lambda: Axis("a", {None: 1}), "None cannot name a value: give values= as a mapping"),
         (lambda: Axis("", (1, 2)), "maps each label to the settings"),
-        (lambda: Axis("a", (1, 2), default=3), "the default 3 is none of the values 1, 2"),
+        (lambda: Axis("a", (1, 2), default=3), "the default 3 is not among the values 1, 2"),
     ],
 )
 def test_an_axis_that_makes_no_sense_raises(make, said):
@@ -56,7 +56,7 @@ def test_a_point_is_completed_by_defaults_or_by_the_one_value_that_runs():
 
 
 def test_a_point_that_several_runs_could_be_is_not_determined():
-    with pytest.raises(AxisError, match=r"does not say which of .*; .* is meant"):
+    with pytest.raises(AxisError, match=r"is ambiguous: it may be any of .*; .*"):
         grid(axes={"alpha": (0.6, 0.4)}).complete(Point())
 
 

@@ -209,7 +209,9 @@ def test_an_unknown_recipe_raises_with_the_nearest_names(package, name):
 
 def test_a_module_without_a_recipe_or_with_one_of_another_name_raises(package):
     (package / "small" / "wrong.py").write_text("from own_recipes.small.score import recipe\n")
-    with pytest.raises(RecipeError, match="holds a recipe named 'small/score'; its name is 'small/wrong'"):
+    with pytest.raises(
+        RecipeError, match="defines a recipe named 'small/score'; its module requires the name 'small/wrong'"
+    ):
         recipe("small/wrong", "own_recipes")
     (package / "small" / "empty.py").write_text("number = 1\n")
     with pytest.raises(RecipeError, match="defines no `recipe = Recipe"):

@@ -147,7 +147,7 @@ class Rebinding(CrossEntropy):
 
 @on_gpu
 def test_a_buffer_that_is_replaced_rather_than_filled_is_found():
-    with pytest.raises(ValueError, match=r"Rebinding says that it is capturable, but .* one: loss is"):
+    with pytest.raises(ValueError, match=r"Rebinding sets capturable = True, but .* one: loss is"):
         trained(Case(Rebinding(), classifier), "graph", "cuda")
 
 
@@ -159,7 +159,7 @@ def test_a_buffer_that_is_replaced_rather_than_filled_is_found():
 def test_an_objective_that_says_so_and_is_not_is_named_with_the_tensor_that_differs(
     captures, device, objective, tensor
 ):
-    said = rf"{objective.__name__} says that it is capturable, but .* plain one: {tensor} is .* captured and .* plain"
+    said = rf"{objective.__name__} sets capturable = True, but .* plain one: {tensor} is .* captured and .* plain"
     with pytest.raises(ValueError, match=said):
         trained(Case(objective(), classifier), "graph", device)
 
@@ -210,7 +210,7 @@ class Quiet(Objective):
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"objective": Quiet()}, "Quiet does not say that it is capturable"),
+        ({"objective": Quiet()}, "Quiet does not set capturable = True"),
         ({"optimizer": Lars(0.1)}, "the optimizer Lars cannot be captured"),
     ],
 )
@@ -222,7 +222,7 @@ def test_what_may_not_be_captured_is_refused_where_one_insists_and_taken_plainly
 
 
 def test_a_kl_warm_up_in_python_is_not_captured(on_a_cpu):
-    with pytest.raises(HardwareError, match="Elbo does not say that it is capturable"):
+    with pytest.raises(HardwareError, match="Elbo does not set capturable = True"):
         vae.learn(hardware=Hardware("cpu", step="graph"))
 
 

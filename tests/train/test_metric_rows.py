@@ -169,7 +169,7 @@ def test_followers_of_one_kind_and_by_name_are_all_called():
 
 
 def test_two_reports_of_one_name_are_refused():
-    with pytest.raises(ValueError, match="two things report a metric 'size' in one row"):
+    with pytest.raises(ValueError, match="the metric 'size' is reported twice in one row"):
         trained(tests={"test": DATA}, objective=Parts(), followers=[Looking()])
 
 
@@ -217,5 +217,5 @@ def test_metrics_that_change_from_batch_to_batch_are_refused():
         def judge(self, net, x, y):
             return {f"of {len(x)}": net(x).sum()}
 
-    with pytest.raises(ValueError, match=r"Fickle\.judge gives"):
+    with pytest.raises(ValueError, match=r"Fickle\.judge returns"):
         trained(tests={"test": [(POINTS[:10], LABELS[:10]), (POINTS[:9], LABELS[:9])]}, objective=Fickle())

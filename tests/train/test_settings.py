@@ -1,5 +1,7 @@
 """Settings that make no sense are refused in words."""
 
+from dataclasses import dataclass
+
 import pytest
 import torch
 
@@ -12,9 +14,11 @@ from winze.train import (
     Constant,
     Cosine,
     Epochs,
+    Goal,
     Lars,
     Milestones,
     NAdam,
+    Objective,
     Steps,
     Training,
     fit,
@@ -99,3 +103,29 @@ def test_an_average_in_bfloat16_is_refused():
 def test_data_of_no_known_kind_are_refused():
     with pytest.raises(Exception, match=r"data is tensors \(x, y\), one tensor, or a loader|Type-check|type hint"):
         fit(MLP(4, 4, 1, 2), iter([DATA]), Training(Epochs(1)))
+
+
+@dataclass(frozen=True)
+class Half(Goal):
+    """A config without `build`."""
+
+
+@dataclass(frozen=True)
+class Foreign(Goal):
+    """A config that builds no `Objective`."""
+
+    def build(self, steps):
+        return torch.nn.Identity()
+
+
+@pytest.mark.parametrize(
+    ("objective", "said"),
+    [
+        (Half(), r"Half defines no build\(steps\)"),
+        (Foreign(), "Foreign.build returns Identity, which is no Objective"),
+        (Objective(), r"Objective defines no forward\(net, x, y\)"),
+    ],
+)
+def test_an_objective_that_is_incomplete_is_named(objective, said):
+    with pytest.raises(ValueError, match=said):
+        fit(MLP(4, 4, 1, 2), DATA, Training(Epochs(1), objective=objective))

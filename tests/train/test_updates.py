@@ -182,7 +182,7 @@ def test_followers_are_given_the_network_or_all_modules():
 
 @pytest.mark.parametrize(
     ("returned", "said"),
-    [({}, "Odd gives no losses"), ({"loss": torch.zeros(2)}, r"Odd gives a loss of shape \(2,\)")],
+    [({}, "Odd returns no loss"), ({"loss": torch.zeros(2)}, r"Odd returns a loss of shape \(2,\)")],
 )
 def test_an_update_that_returns_no_losses_is_named(returned, said):
     class Odd(Bare):
@@ -223,7 +223,7 @@ def test_a_loss_that_is_no_number_is_named(found, said):
         def forward(self, net, x, y):
             return found(net, x)
 
-    with pytest.raises(Exception, match=rf"Odd gives {said}|type hint"):
+    with pytest.raises(Exception, match=rf"Odd returns {said}|type hint"):
         fit(small(), DATA, Training(Epochs(1), 16, objective=Odd()))
 
 

@@ -44,7 +44,7 @@ class Axis:
         if not self.field and not isinstance(self.values, Mapping):
             raise AxisError("an axis without a field maps each label to the settings that it replaces")
         if self.default is not None and self.default not in self.labels:
-            raise AxisError(f"the default {self.default!r} is none of the values {', '.join(map(str, self.labels))}")
+            raise AxisError(f"the default {self.default!r} is not among the values {', '.join(map(str, self.labels))}")
 
     @property
     def labels(self) -> tuple[Label, ...]:
@@ -127,7 +127,7 @@ class PointGrid:
             rest = [point for point in found if point[name] == axis.at_rest]
             found = rest or found
         if len(found) > 1:
-            raise AxisError(f"{partial} does not say which of {'; '.join(map(str, found))} is meant")
+            raise AxisError(f"{partial} is ambiguous: it may be any of {'; '.join(map(str, found))}")
         if found:
             return found[0]
         return Point({name: partial.get(name, axis.at_rest) for name, axis in self.axes.items()})

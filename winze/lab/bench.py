@@ -92,8 +92,8 @@ class Bench:
         phase train it once, and all others start from the same weights.
         """
         if name in self.phases or not name.replace("-", "").replace("_", "").isalnum():
-            why = "there was one before" if name in self.phases else "letters, digits, - and _ make a name"
-            raise ValueError(f"name={name!r} cannot name a phase of training: {why}")
+            why = "the run already has a phase of that name" if name in self.phases else "use letters, digits, - and _"
+            raise ValueError(f"name={name!r} cannot name a training phase: {why}")
         if isinstance(data, Dataset):
             tests = {"test": data.test} if tests is None else tests
             data = data.train
@@ -165,8 +165,8 @@ class Bench:
                 raise StoreError(f"{path} was cut short or is not JSON ({error}); remove {path.parent}") from error
             if before != told:
                 raise StoreError(
-                    f"{path.parent} holds another training than the one asked for: the recipe has changed since the "
-                    f"run was begun; remove {self.folder} (or `winze runs clean`) to start it anew"
+                    f"{path.parent} was trained with other settings than those requested: the recipe has changed since "
+                    f"the run started; remove {self.folder} (or `winze runs clean`) to restart it"
                 )
         elif self.writes:
             path.parent.mkdir(parents=True, exist_ok=True)

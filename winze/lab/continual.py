@@ -16,7 +16,7 @@ from torch import Tensor
 
 from winze.data import Task, split_classes
 from winze.lab.bench import Bench
-from winze.lab.claims.claim import Quantity
+from winze.lab.claims.quantities import Quantity
 from winze.lab.layers import WITHOUT, NamedTensors, countings, crossed, layer_of_each, weights_of
 from winze.lab.study import Prepared, Study, learn, prepare
 from winze.measure.task_accuracy import forgetting

@@ -9,8 +9,8 @@ from html import escape
 from pathlib import Path
 
 from winze.atomic import write_atomically
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, resolved
-from winze.lab.claims.quantities import QUANTITIES
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings
+from winze.lab.claims.quantities import QUANTITIES, Quantity, resolved
 from winze.lab.claims.table import counted, failures, is_stand_in
 from winze.lab.claims.verdict import CONTRADICTED, INCONCLUSIVE, MIXED, NOT_RUN, SUPPORTED, Verdict
 from winze.lab.recipe import Recipe

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from winze.hints import did_you_mean
 from winze.lab.axes import Axis, AxisError, PointGrid, Scale
-from winze.lab.claims.claim import Claim, Judged, Quantity, Question, RunReadings, Several, Statement, judge, resolved
+from winze.lab.claims.claim import Claim, Judged, Question, RunReadings, Several, Statement, judge
+from winze.lab.claims.quantities import Quantity, resolved
 from winze.lab.runs.job import Job, plain
 from winze.lab.study import learn_and_read
 from winze.readings import Label, Point, Readings, ReadingsError
@@ -271,7 +272,9 @@ def _made(name: str, package: str) -> Recipe:
     module = import_module(f"{package}.{name.replace('/', '.')}")
     made = _recipe_in(module, module.__name__)
     if made.name != name:
-        raise RecipeError(f"{module.__name__} holds a recipe named {made.name!r}; its name is {name!r}")
+        raise RecipeError(
+            f"{module.__name__} defines a recipe named {made.name!r}; its module requires the name {name!r}"
+        )
     return made
 
 

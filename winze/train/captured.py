@@ -180,9 +180,9 @@ class CapturedStep:
                 if value.numel() == 1:
                     how = f"is {float(captured[name]):.6g} captured and {float(value):.6g} plain"
                 raise ValueError(
-                    f"{name_of(self.plain.update)} says that it is capturable, but a captured step is not the plain "
+                    f"{name_of(self.plain.update)} sets capturable = True, but a captured step differs from a plain "
                     f"one: {name} {how}. Something other than tensors on the device changes between steps: keep it in "
-                    "a buffer that is filled in place, or leave capturable = False"
+                    "a buffer that is filled in place, or set capturable = False"
                 )
 
 

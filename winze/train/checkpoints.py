@@ -79,7 +79,7 @@ class Checkpoints:
             try:
                 return self._load(step)
             except StoreError as error:
-                warnings.warn(f"checkpoint of step {step} is passed over: {error}", stacklevel=2)
+                warnings.warn(f"checkpoint of step {step} is skipped: {error}", stacklevel=2)
         return None
 
     def prune(self, keep: int) -> None:
@@ -133,7 +133,7 @@ def _check_plain(value: Any, where: str) -> None:
         for i, item in enumerate(value):
             _check_plain(item, f"{where}[{i}]")
     elif not (isinstance(value, Tensor) or type(value) in PLAIN):  # NumPy's float64 is a float, and refused
-        raise TypeError(f"a checkpoint holds tensors, numbers, texts, dicts and lists; {where} is {type(value)}")
+        raise TypeError(f"a checkpoint holds tensors, numbers, strings, dicts and lists; {where} is {type(value)}")
 
 
 def _read_seal(path: Path, step: int) -> dict[str, Any]:

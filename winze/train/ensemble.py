@@ -274,10 +274,10 @@ def _check(
         raise ValueError(f"want a seed for each of {len(nets)} networks, and an alternation where one of them has one")
     optimizer = training.optimizer
     reasons = {
-        "the optimizer Lars looks at whole tensors": isinstance(optimizer, Lars),
-        "decay_vectors=False tells vectors from matrices": not optimizer.decay_vectors,
-        "rates= tells weights by name": bool(optimizer.rates),
-        "16-mixed scales the loss of all": training.precision == "16-mixed",
+        "the optimizer is Lars, which scales whole tensors": isinstance(optimizer, Lars),
+        "decay_vectors=False exempts vectors from weight decay": not optimizer.decay_vectors,
+        "rates= selects weights by name": bool(optimizer.rates),
+        "16-mixed scales all losses together": training.precision == "16-mixed",
         "samples are augmented": bool(training.augment),
     }
     for reason, true in reasons.items():

@@ -142,7 +142,7 @@ class _Run:
     def _updated(self, net: nn.Module | Update) -> tuple[Update, str]:
         """What takes the steps, and what a checkpoint must be of to be resumed."""
         if not isinstance(net, nn.Module | Update):
-            raise TypeError(f"fit trains a network or an Update, not a {type(net).__name__}")
+            raise TypeError(f"fit takes a network or an Update, not a {type(net).__name__}")
         if not isinstance(net, nn.Module):
             kinds = (f"{name} {type(one).__name__}" for name, one in net.modules.items())
             return net, f"{type(net).__name__} ({', '.join(kinds)})"
@@ -172,7 +172,7 @@ class _Run:
             "there is no CUDA device": not captured.CudaGraph.works_on(self.fabric.device),
             "several processes share the run": self.fabric.world_size > 1,
             f"the optimizer {type(self.training.optimizer).__name__} cannot be captured": slow,
-            f"{name_of(update)} does not say that it is capturable": not update.capturable,
+            f"{name_of(update)} does not set capturable = True": not update.capturable,
             "16-mixed scales losses by hand": self.training.precision == "16-mixed",
             "batches come from a loader": isinstance(self.source, FromLoader),
         }
@@ -258,7 +258,7 @@ class _Run:
         for more in (*judgements, *found):
             for name, value in more.items():
                 if name in row:
-                    raise ValueError(f"two things report a metric {name!r} in one row: rename one of them")
+                    raise ValueError(f"the metric {name!r} is reported twice in one row: rename one")
                 row[name] = float(value)
         shown = f", accuracy {row['accuracy']:.3f}" if "accuracy" in row else ""
         bar.say(f"epoch {epoch:.4g}, loss {row['loss']:.4f}{shown}")

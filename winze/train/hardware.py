@@ -56,10 +56,10 @@ def make_fabric(hardware: Hardware, precision: Any = "32-true") -> Any:
     world = int(os.environ.get("WORLD_SIZE", "1"))
     local = int(os.environ.get("LOCAL_WORLD_SIZE", str(world)))
     if hardware.accelerator in ("cuda", "gpu") and not torch.cuda.is_available():
-        raise HardwareError("no GPU: this machine has none that torch can use; leave --accelerator out, or say cpu")
+        raise HardwareError("no GPU: this machine has none that torch can use; omit --accelerator, or pass cpu")
     if hardware.devices > 1 and world == 1:
         raise HardwareError(
-            f"{hardware.devices} devices take as many processes: start with "
+            f"{hardware.devices} devices need as many processes: start with "
             f"`torchrun --nproc-per-node {hardware.devices} -m winze ...`"
         )
     if hardware.devices > 1 and hardware.devices != world:

@@ -171,7 +171,7 @@ class Goal(Checked):
 
     def build(self, steps: int) -> Objective:
         """The objective of a training of so many steps."""
-        raise NotImplementedError
+        raise ValueError(f"{type(self).__name__} defines no build(steps), which returns its Objective")
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,14 @@ def objective_of(goal: Any, steps: int) -> Objective:
     """The objective of a config, of a function, or itself."""
     if isinstance(goal, Objective):
         return goal
-    return goal.build(steps) if hasattr(goal, "build") else Function(goal)
+    if not hasattr(goal, "build"):
+        return Function(goal)
+    made = goal.build(steps)
+    if not isinstance(made, Objective):
+        raise ValueError(
+            f"{type(goal).__name__}.build returns {type(made).__name__}, which is no Objective: derive it from one"
+        )
+    return made
 
 
 @dataclass(frozen=True)

@@ -171,11 +171,13 @@ def test_a_half_done_run_of_another_version_or_device_is_begun_anew_and_set_asid
     folder = half_done(runs)
     before = read(folder)
     monkeypatch.setattr(f"winze.lab.runs.machine.{what}", lambda *_: now)
-    with pytest.warns(UserWarning, match=rf"{folder.name} is begun anew.*{what} .*; what there was lies in .*\.aside"):
+    with pytest.warns(
+        UserWarning, match=rf"{folder.name} is restarted.*{what} .*; its previous files are in .*\.aside"
+    ):
         assert resumed(runs) == whole
     told = read(folder)
     assert (told[what], told["resumed"]) == (now, 0)
-    assert told["notes"][0].startswith(f"begun anew, since it was begun with something else: {what} ")
+    assert told["notes"][0].startswith(f"restarted, because the first start had other circumstances: {what} ")
     (aside,) = (runs.root / ".aside").iterdir()
     assert read(aside) == before
     assert list((aside / "phases" / "first").glob("*.safetensors"))
@@ -186,7 +188,7 @@ def test_a_half_done_run_of_another_version_or_device_is_begun_anew_and_set_asid
 def test_a_half_done_run_with_other_flags_is_begun_anew_and_flags_are_recorded(runs, flag):
     folder = half_done(runs)
     assert read(folder)["flags"][flag] is False
-    with pytest.warns(UserWarning, match=f"begun anew.*flags.*'{flag}': True"):
+    with pytest.warns(UserWarning, match=f"restarted.*flags.*'{flag}': True"):
         perform(job(), runs, recipe=recipe(little), hardware=Hardware(**{flag: True}))
     assert read(folder)["flags"][flag] is True
 
@@ -195,7 +197,7 @@ def test_a_run_set_aside_twice_is_kept_twice(runs, monkeypatch):
     for number in range(3):
         monkeypatch.setattr("winze.lab.runs.machine.source", lambda file, number=number: f"{number}")
         if number:
-            with pytest.warns(UserWarning, match="begun anew"):
+            with pytest.warns(UserWarning, match="restarted"):
                 half_done(runs)
         else:
             half_done(runs)
@@ -322,7 +324,7 @@ def test_a_tampered_checkpoint_is_passed_over_and_the_run_ends_the_same(runs, wh
             body = bytearray(newest.read_bytes())
             body[-1] ^= 1
             newest.write_bytes(body)
-            with pytest.warns(UserWarning, match="passed over"):
+            with pytest.warns(UserWarning, match="is skipped"):
                 perform(long, root, recipe=RECIPE)
     assert outcome(runs.folder(long)) == outcome(Runs(runs.root / "a").folder(long))
 
@@ -403,14 +405,14 @@ def test_the_other_processes_wait_until_the_first_of_their_own_start_has_begun(r
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("winze.lab.runs.perform._end_with_parent", lambda: None)
     monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
-    with pytest.raises(StoreError, match="did not begin"):
+    with pytest.raises(StoreError, match="did not start"):
         perform(job(), runs, recipe=recipe(little))
 
 
 def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
     monkeypatch.setenv("RANK", "1")
     monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
-    with pytest.raises(StoreError, match="did not begin"):
+    with pytest.raises(StoreError, match="did not start"):
         perform(job(), runs, recipe=recipe(little))
 
 

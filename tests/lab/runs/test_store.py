@@ -181,7 +181,7 @@ def test_a_run_json_that_is_a_device_is_not_read(runs):
 def test_a_run_json_that_tells_of_another_job_is_refused(runs):
     folder = begun(runs)
     (folder / RUN).write_bytes(sealed(read(folder) | {"seed": 5}))
-    with pytest.raises(StoreError, match="another job than tunnel/main cpu blocks 8 seed 0"), runs.open(JOB):
+    with pytest.raises(StoreError, match="a job other than tunnel/main cpu blocks 8 seed 0"), runs.open(JOB):
         pass
 
 

@@ -71,7 +71,7 @@ def test_a_task_that_kills_every_worker_is_given_up_and_the_others_are_done(pair
     zero, lost, two = ended(pair, worker_tasks.die_always, range(3))
     assert (zero, two) == (0, 2)
     assert isinstance(lost, LostError)
-    assert "3 workers died at it, killed by signal 9" in str(lost)
+    assert "3 workers died while running it, the last one killed by signal 9" in str(lost)
 
 
 def test_a_worker_that_leaves_by_itself_is_told_by_its_exit_code(pair):

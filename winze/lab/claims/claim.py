@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.quantities import QUANTITIES
+from winze.lab.claims.quantities import Quantities, Quantity, resolved
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict, row_word, student
 from winze.readings import Array, Point, Readings, ReadingsError
 from winze.readings.point import brief
@@ -22,23 +22,23 @@ from winze.readings.wording import number
 
 ROUNDING = 1e-12  # the slope of equal values is 0, not the 1e-17 of rounding
 HALF_LAYER = 0.5  # layers are integers: three equal ones do not make an interval of length 0
-Quantity = Callable[[Readings], float]
-Quantities = Mapping[str, Quantity]
 RunReadings = Mapping[Point, Mapping[int, Readings]]
 """Readings by point and seed."""
+CellValues = Mapping[str, Any] | None
+"""Values that replace those of a cell."""
 PerCell = float | Mapping[Any, float]
 """One number for all cells, or one per value of the axes in `each` (a tuple of values where `each` names several)."""
 
 
 class Check(ABC):
-    """The test behind a claim; `quantity` is the number that it takes from each run (None where it takes several)."""
+    """The test behind a claim.
+
+    `quantity` is the number that it takes from each run (None where it takes several). `claimed` is what it claims: a
+    mapping by the key of a cell, where cells without one are not judged, or one for all.
+    """
 
     quantity: str | Quantity | None
-
-    @property
-    def claimed(self) -> Any:
-        """What it claims: a mapping by the key of a cell, where cells without one are not judged, or one for all."""
-        return None
+    claimed: Any
 
     @property
     def names(self) -> Sequence[Mapping[str, str]]:
@@ -169,7 +169,7 @@ def judge(statement: Statement, grid: PointGrid, runs: RunReadings, quantities: 
 class Contrast(Check):
     """A weighted sum of one quantity over points, seed by seed: Σ w q(point), of logarithms with `ratio`.
 
-    `region` is where the sum should lie, the same for all cells or by key; `what` names the sum in words.
+    `claimed` is where the sum should lie, the same for all cells or by key; `what` names the sum in words.
     `terms` are (values that replace those of the cell, weight); with `over` they are all values of that axis, weighted
     so that the sum is the least-squares slope over `scale(value)` of the numbers, or over their order. The mean over
     the seeds that all points share has Student's 95 % interval. A `certain` statement does not depend on chance: one
@@ -178,17 +178,13 @@ class Contrast(Check):
     """
 
     quantity: str | Quantity
-    region: Region | Mapping[Any, Region]
+    claimed: Region | Mapping[Any, Region]
     what: str
     terms: tuple[tuple[Mapping[str, Any], float], ...] = (({}, 1.0),)
     over: str = ""
     scale: Callable[[float], float] | None = None
     ratio: bool = False
     certain: bool = False
-
-    @property
-    def claimed(self) -> Region | Mapping[Any, Region]:
-        return self.region
 
     @property
     def axes(self) -> tuple[str, ...]:
@@ -202,10 +198,9 @@ class Contrast(Check):
         quantity, name = resolved(self.quantity, quantities)
         weighted = self._weighted(cell, grid)
         values, unread = _values(quantity, {point: runs[point] for point, _ in weighted})
-        shared = sorted(set.intersection(*(set(one) for one in values.values())))
+        shared = sorted(set.intersection(*map(set, values.values())))
         if not shared:
-            why = next(iter(unread.values()), "the points share no seed")
-            return Verdict(NOT_RUN, why, values=values)
+            return Verdict(NOT_RUN, next(iter(unread.values()), "the points share no seed"), values=values)
         values = {point: {seed: one[seed] for seed in shared} for point, one in values.items()}
         for point, one in values.items():
             for seed, value in one.items():
@@ -215,7 +210,7 @@ class Contrast(Check):
                     return Verdict(INCONCLUSIVE, why, n=len(shared), values=values)
         weights = np.array([weight for _, weight in weighted])
         table = np.array([list(one.values()) for one in values.values()], dtype=np.float64)
-        region = self.region[key] if isinstance(self.region, Mapping) else self.region
+        region = self.claimed[key] if isinstance(self.claimed, Mapping) else self.claimed
         interval = self._interval(table, weights, region)
         if not self.certain and (around := self._over_samples(quantity, weighted, runs, shared)) is not None:
             low, high = min(interval.low, around[0]), max(interval.high, around[1])
@@ -236,8 +231,7 @@ class Contrast(Check):
         if interval.n < LEAST and not self.certain:
             parts.append(f"fewer than {LEAST} seeds")
         parts += [f"{point}, seed {seed}: {why}" for (point, seed), why in unread.items()]
-        numbers = interval.estimate, interval.low, interval.high, interval.n, interval.effect
-        return Verdict(word, "; ".join(parts), *numbers, values)
+        return Verdict(word, "; ".join(parts), **asdict(interval), values=values)
 
     def _interval(self, table: Array, weights: Array, region: Region) -> Interval:
         """The contrast over seeds, of values [point, seed]; of the worst seed alone for a `certain` statement."""
@@ -289,7 +283,7 @@ class Several(Check):
 
     what: str
     checks: Mapping[str, Contrast]
-    quantity = None
+    quantity = claimed = None
 
     @property
     def names(self) -> Sequence[Mapping[str, str]]:
@@ -306,8 +300,7 @@ class Several(Check):
         return self.checks[str(cell[self.what])].judge(cell.without(self.what), key, grid, runs, quantities)
 
 
-CellValues = Mapping[str, Any] | None
-"""values that replace those of the cell"""
+several = Several
 
 
 def lower(quantity: str | Quantity, at: CellValues = None, *, than: Mapping[str, Any], by: float = 0.0) -> Contrast:
@@ -354,11 +347,6 @@ def _level(quantity: str | Quantity, value: PerCell, region: Callable[[float], R
     return Contrast(quantity, regions, "level", ((at or {}, 1.0),))
 
 
-def several(what: str, checks: Mapping[str, Contrast]) -> Several:
-    """Each of these checks, by name, holds and is a cell."""
-    return Several(what, checks)
-
-
 def share(
     quantity: str | Quantity,
     at: CellValues = None,
@@ -388,16 +376,6 @@ def falls(quantity: str | Quantity, *, over: str, scale: Callable[[float], float
 def holds(quantity: str | Quantity) -> Contrast:
     """A statement that does not depend on chance, whose quantity is 1 where it is true; one seed is enough."""
     return Contrast(quantity, Region(low=1.0), "truth", certain=True)
-
-
-def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str]:
-    """A quantity and its name in words; a string names one of the recipe's, or one that every recipe has."""
-    if not isinstance(quantity, str):
-        return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
-    found = known.get(quantity) or QUANTITIES.get(quantity)
-    if found is None:
-        raise ValueError(f"there is no quantity {quantity!r}; there are {', '.join([*known, *QUANTITIES])}")
-    return found, quantity.replace("_", " ")
 
 
 def _own_names(points: list[Point]) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -17,6 +17,8 @@ from winze.measure import Value, missing
 from winze.readings import Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
 
+Quantity = Callable[[Readings], float]
+Quantities = Mapping[str, Quantity]
 OOD = "ood"
 """Placeholder for the first data set, in reading order, on which the network was not trained."""
 LAST_OOD = "last ood"
@@ -75,31 +77,22 @@ class Whole(RunNumber):
 
 
 @dataclass(frozen=True)
-class LastLook(RunNumber):
-    """A number of the whole network at the last evaluation on the test set during training."""
-
-    measure: str
-
-    def __call__(self, readings: Readings) -> float:
-        row = facts.last_look(readings, self.measure)
-        if row is None:
-            raise ReadingsError(f"{self.measure} was not read during training")
-        return Value(row.value, row.note)
-
-
-@dataclass(frozen=True)
 class OverLooks(RunNumber):
-    """One number of all evaluations of the network during training, such as the lowest."""
+    """One number of all evaluations of the network during training, such as the lowest; by default the last."""
 
     measure: str
-    reduce: Callable[[facts.Array], float]
+    reduce: Callable[[facts.Array], float] = lambda values: values[-1]
 
     def __call__(self, readings: Readings) -> float:
         rows = [row for row in readings.rows if row.measure == self.measure and row.index is None and row.step]
         if not rows:
             raise ReadingsError(f"{self.measure} was not read during training")
-        unread = next((row for row in rows if np.isnan(row.value)), None)
-        return float(self.reduce(np.array([row.value for row in rows]))) if unread is None else missing(unread.note)
+        rows.sort(key=lambda row: row.step or 0)
+        value = float(self.reduce(np.array([row.value for row in rows])))
+        return missing(next((row.note for row in rows if np.isnan(row.value)), "")) if np.isnan(value) else value
+
+
+LastLook = OverLooks
 
 
 @dataclass(frozen=True)
@@ -334,6 +327,16 @@ QUANTITIES: dict[str, RunNumber] = {
     "tunnel_start": TunnelLayer(0.95),
 }
 """quantities that claims of any recipe may name"""
+
+
+def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str]:
+    """A quantity and its name in words; a string names one of the recipe's, or one that every recipe has."""
+    if not isinstance(quantity, str):
+        return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
+    found = known.get(quantity) or QUANTITIES.get(quantity)
+    if found is None:
+        raise ValueError(f"there is no quantity {quantity!r}; there are {', '.join([*known, *QUANTITIES])}")
+    return found, quantity.replace("_", " ")
 
 
 def _on(data: str | None) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.claim import Check, PerCell, Quantities, RunReadings
+from winze.lab.claims.claim import Check, PerCell, RunReadings
+from winze.lab.claims.quantities import Quantities
 from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Interval, Region, Verdict
 from winze.place import Place
 from winze.readings import Point, Readings, facts
@@ -23,21 +24,17 @@ class TunnelAt(Check):
     """
 
     threshold: float
-    layer: PerCell
+    claimed: PerCell
     within: int
     axes: tuple[str, ...] = ()
     quantity = None
-
-    @property
-    def claimed(self) -> PerCell:
-        return self.layer
 
     def points(self, cell: Point, grid: PointGrid) -> tuple[Point, ...]:
         return (grid.complete(cell),)
 
     def judge(self, cell: Point, key: Any, grid: PointGrid, runs: RunReadings, quantities: Quantities) -> Verdict:
         point = grid.complete(cell)
-        claimed = self.layer[key] if isinstance(self.layer, Mapping) else self.layer
+        claimed = self.claimed[key] if isinstance(self.claimed, Mapping) else self.claimed
         read = {
             seed: one
             for seed, one in sorted(runs[point].items())

@@ -85,8 +85,8 @@ def plain(value: Any, where: str = "config") -> Any:
             raise ValueError(f"{where}: {type(value).__name__} may not have a field named type")
         return {"type": type(value).__qualname__} | _mapping(inside, where)
     raise ValueError(
-        f"{where} is a {type(value).__name__}: a run is named after its config, which therefore holds numbers, texts, "
-        "tuples, dicts and frozen dataclasses only"
+        f"{where} is a {type(value).__name__}: a run is named after its config, which therefore holds numbers, "
+        "strings, tuples, dicts and frozen dataclasses only"
     )
 
 

@@ -112,8 +112,8 @@ def _set_aside_where_it_differs(run: Run, where: dict[str, Any]) -> list[str]:
     if run.told["status"] == "new" or not changed:
         return []
     aside = run.set_aside()
-    note = f"begun anew, since it was begun with something else: {'; '.join(changed)}"
-    warnings.warn(f"{run.folder} is {note}; what there was lies in {aside}", stacklevel=2)
+    note = f"restarted, because the first start had other circumstances: {'; '.join(changed)}"
+    warnings.warn(f"{run.folder} is {note}; its previous files are in {aside}", stacklevel=2)
     return [note]
 
 
@@ -140,7 +140,7 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
     folder, give_up = runs.folder(job), time.monotonic() + PATIENCE
     while (told := read(folder)) is None or "threads" not in told or told.get("launch") != _launch():
         if time.monotonic() > give_up:
-            raise StoreError(f"the first process of this run did not begin {folder} within {PATIENCE:.0f} s")
+            raise StoreError(f"the first process of this run did not start {folder} within {PATIENCE:.0f} s")
         time.sleep(0.05)
     own, about = replace(hardware, threads=told["threads"]), circumstances(hardware, job.file)
     with switches(Hardware(threads=told["threads"]), torch.device("cpu")):

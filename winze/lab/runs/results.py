@@ -119,7 +119,7 @@ def _entry(folder: Path, recipe: Recipe) -> dict[str, Any]:
     absent = [name for name in (*TOLD, "sha256") if name not in told]
     absent += [] if any(Path(name).name == ROWS for name in told.get("sha256", {})) else [ROWS]
     if absent:
-        raise ResultsError(f"{folder} cannot be kept: its run.json does not say {', '.join(absent)}")
+        raise ResultsError(f"{folder} cannot be kept: its run.json has no {', '.join(absent)}")
     if told["recipe"] != recipe.name:
         raise ResultsError(f"{folder} is a run of {told['recipe']}, not of {recipe.name}")
     entry = {name: told[name] for name in (*TOLD, *SINCE) if name in told}
@@ -255,11 +255,10 @@ def _entries(file: Path, recipe: str | None) -> list[dict[str, Any]]:
         raise ResultsError(f"{file} was cut short or is not JSON: {error}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
         raise ResultsError(
-            f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones, `winze runs keep` "
-            "writes new ones"
+            f"{file} holds no {KIND} of version {VERSION}, which `winze runs keep` writes; older versions are not read"
         )
     if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():
-        raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; take back the file as it was committed")
+        raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; restore the committed file")
     if recipe is not None and told.get("recipe") != recipe:
         raise ResultsError(f"{file} keeps runs of {told.get('recipe')!r}, not of {recipe}")
     try:

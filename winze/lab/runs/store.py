@@ -116,7 +116,7 @@ class Runs:
                 about = (KIND, FORMAT, job.recipe, job.scale, dict(job.point), job.seed, job.key, plain(job.config))
                 told = dict(zip(JOB, about, strict=True)) | {"status": "new"}
             elif told.get("config") != plain(job.config) or told.get("seed") != job.seed:
-                raise StoreError(f"{folder / RUN} describes another job than {job}: it was changed; remove the folder")
+                raise StoreError(f"{folder / RUN} describes a job other than {job}: it was changed; remove the folder")
             remove_leftovers(folder)
             yield Run(folder, told)
 
@@ -136,7 +136,9 @@ class Runs:
             return self._facts(matches[0])
         if not matches:
             raise StoreError(f"there is no run {start!r} in {self.root}; `winze runs` lists them")
-        raise StoreError(f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more of the key")
+        raise StoreError(
+            f"{start!r} may be {' or '.join(folder.name for folder in matches)}: give more characters of the key"
+        )
 
     def remove(self, key: str) -> None:
         """Remove a run that no process is writing, completely or not at all."""
@@ -218,7 +220,7 @@ def read(folder: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError) as error:
         raise StoreError(f"{path} was cut short or is not JSON ({error}); remove {folder}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND:
-        raise StoreError(f"{path} was not written by winze: it is no {KIND}")
+        raise StoreError(f"{path} was not written by winze: its kind is not {KIND!r}")
     version = told.get("version")
     if version != FORMAT:
         newer = isinstance(version, int) and version > FORMAT
@@ -229,7 +231,7 @@ def read(folder: Path) -> dict[str, Any] | None:
         raise StoreError(f"{path} was changed: {wrong} is {told[wrong]!r}; remove {folder}")
     seal = told.pop("seal", None)
     if seal != digest(told) and (seal is not None or "source" in told):  # runs of older versions have neither
-        raise StoreError(f"{path} was changed after it was written, its seal does not fit; remove {folder}")
+        raise StoreError(f"{path} was changed after it was written, its seal does not match; remove {folder}")
     return told
 
 
@@ -261,8 +263,8 @@ def check(folder: Path) -> dict[str, Any]:
         raise StoreError(f"{folder} is not a finished run")
     absent = [name for name in JOB if name not in told]
     if absent or not key_of(told["recipe"], told["config"], told["seed"]) == told["key"] == folder.name:
-        why = f"{RUN} does not say its {absent[0]}" if absent else "its key is not that of its settings and seed"
-        raise StoreError(f"{folder} is not the run that it was: {why}; remove it")
+        why = f"{RUN} has no {absent[0]}" if absent else "its key is not that of its settings and seed"
+        raise StoreError(f"{folder} was changed after the run: {why}; remove it")
     for name, stated in told.get("sha256", {}).items():
         path = folder / name
         if not FILE.fullmatch(name) or not isinstance(stated, str):  # a name from a file must not be a path

@@ -110,7 +110,7 @@ def _check(on: str, jobs_at_once: int, hardware: Hardware) -> None:
     if jobs_at_once < 1:
         raise ValueError(f"jobs at once must be at least 1, got {jobs_at_once}")
     if on != "here" and _world() > 1:
-        raise ValueError("torchrun shares each run among its processes: leave --jobs and --on out")
+        raise ValueError("torchrun shares each run among its processes: omit --jobs and --on")
     make_fabric(replace(hardware, accelerator="auto") if on == "ray" else hardware)
 
 
@@ -127,7 +127,9 @@ def _absent(runs: Runs, job: Job) -> Exception | None:
     if runs.is_done(job):
         return None
     where = runs.folder(job)
-    return StoreError(f"it was done, but {where} is not here: all machines must see one disk, name it with --out")
+    return StoreError(
+        f"the job finished, but {where} is not on this machine: give --out a folder that all machines share"
+    )
 
 
 def _gpus() -> list[str]:

@@ -58,7 +58,12 @@ class Processes(Workers):
                         if tries[index] < TRIES:
                             waiting.appendleft(index)
                         else:
-                            yield Done(index, error=LostError(f"{TRIES} workers died at it, {worker.obituary()}"))
+                            yield Done(
+                                index,
+                                error=LostError(
+                                    f"{TRIES} workers died while running it, the last one {worker.obituary()}"
+                                ),
+                            )
                     elif word[0] == "said":
                         if hear is not None:
                             hear(index, word[1])

@@ -99,7 +99,9 @@ class OnRay(Workers):
             return Done(index, error=RuntimeError(str(error.cause)))
         except self._ray.exceptions.RayError as error:
             first = str(error).strip().splitlines()[0]
-            return Done(index, error=LostError(f"{TRIES + 1} workers died at it, the last one with: {first}"))
+            return Done(
+                index, error=LostError(f"{TRIES + 1} workers died while running it, the last one with: {first}")
+            )
 
     def _pass_on(self, mail: Any, hear: Hear) -> None:
         try:
@@ -128,8 +130,8 @@ class _Pulse:
         elif now - self._last > SECONDS:
             self.beats = False
             raise RayError(
-                f"the Ray cluster at {self.address} is gone; what was finished is kept, the same command goes on with "
-                "the rest"
+                f"the Ray cluster at {self.address} is gone; finished runs are kept, and the same command resumes the "
+                "others"
             )
 
     def _answers(self) -> bool:
@@ -182,7 +184,7 @@ def _knock(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=SECONDS).close()
     except OSError as error:
         raise RayError(
-            f"Ray at {address} does not answer ({error}); is the cluster up? It is the value of RAY_ADDRESS"
+            f"Ray at {address} does not answer ({error}); is the cluster up? The address is the value of RAY_ADDRESS"
         ) from error
     if address.startswith("ray://"):
         return
@@ -190,7 +192,9 @@ def _knock(address: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS)
     except subprocess.TimeoutExpired:
-        raise RayError(f"the server at {address} is not a Ray cluster; it is the value of RAY_ADDRESS") from None
+        raise RayError(
+            f"the server at {address} is not a Ray cluster; the address is the value of RAY_ADDRESS"
+        ) from None
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip() or "no reason given").splitlines()[-1]
         raise RayError(f"Ray at {address} is unhealthy: {said}")

@@ -1,14 +1,15 @@
 """Checks of what several runs read during training: Pearson's r over an axis, and a measure at equal loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
 from winze.lab.axes import PointGrid
-from winze.lab.claims.claim import Check, Quantities, RunReadings
-from winze.lab.claims.verdict import INCONCLUSIVE, LEAST, NOT_RUN, Region, Verdict, student
+from winze.lab.claims.claim import Check, RunReadings
+from winze.lab.claims.quantities import Quantities
+from winze.lab.claims.verdict import NOT_RUN, Region, Verdict, student
 from winze.readings import Point, Readings
 from winze.readings.wording import label
 from winze.report.experiment.pearson import correlations, course
@@ -47,10 +48,9 @@ class AcrossPoints(Check):
         if not per_seed:
             return Verdict(NOT_RUN, f"{self.said}: not read together during training")
         interval = student(per_seed)
-        word = self.region.word(interval) if len(per_seed) >= LEAST else INCONCLUSIVE
+        word = self.region.word(interval)
         seeds = f"{len(per_seed)} seed{'s' if len(per_seed) > 1 else ''}"
-        numbers = interval.estimate, interval.low, interval.high, interval.n, interval.effect
-        return Verdict(word, f"{self.said}: {interval} ({seeds})", *numbers)
+        return Verdict(word, f"{self.said}: {interval} ({seeds})", **asdict(interval))
 
 
 def correlates_negatively(one: str, other: str, over: str) -> AcrossPoints:

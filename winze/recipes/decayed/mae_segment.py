@@ -55,7 +55,7 @@ def _classes(truth: Tensor, masks: str) -> int:
     """How many classes masks hold."""
     counted = truth[truth != IGNORED]
     if len(counted.unique()) < 2:
-        raise DataError(f"{masks}: segments of two classes or more are wanted, and all pixels that count have one")
+        raise DataError(f"{masks}: segmentation needs two classes or more, and all labelled pixels have the same one")
     return int(counted.max()) + 1
 
 

@@ -21,7 +21,7 @@ def check_gradcam(net: nn.Module) -> None:
     """Raise unless the package is installed and the network has convolutions."""
     _package()
     if not any(isinstance(module, nn.Conv2d) for module in net.modules()):
-        raise ValueError(f"gradcam: {type(net).__name__} has no convolutions, whose maps GradCAM weighs")
+        raise ValueError(f"gradcam: {type(net).__name__} has no convolutions, which GradCAM needs")
 
 
 def store_saliency(readings: Readings, before: nn.Module, prepared: Prepared, square: Squares, count: int) -> None:

@@ -26,7 +26,7 @@ class Objective(nn.Module):
 
     def forward(self, net: nn.Module, x: Tensor, y: Tensor | None) -> LossValue:
         """The mean loss over the batch, or named parts of it, which are summed and each logged."""
-        raise NotImplementedError
+        raise ValueError(f"{type(self).__name__} defines no forward(net, x, y), which returns its loss")
 
     def judge(self, net: nn.Module, x: Tensor, y: Tensor | None) -> dict[str, Tensor]:
         """Metrics of a test batch, each summed over its samples; `fit` divides by the number of samples."""
@@ -74,12 +74,12 @@ def losses(found: Any, of: str) -> dict[str, Tensor]:
     """Losses by name, each one number, the total first: that called "loss", else the sum of all."""
     parts = {"loss": found} if isinstance(found, Tensor) else dict(found)
     if not parts:
-        raise ValueError(f"{of} gives no losses: want a tensor, or a dict of named parts")
+        raise ValueError(f"{of} returns no loss: want a tensor, or a dict of named parts")
     for name, part in parts.items():
         if not (isinstance(part, Tensor) and part.numel() == 1):
             what = f"of shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"of type {type(part).__name__}"
             named = "" if name == "loss" else f"part {name!r} "
-            raise ValueError(f"{of} gives a loss {named}{what}: want one number, the mean over the batch")
+            raise ValueError(f"{of} returns a loss {named}{what}: want one number, the mean over the batch")
     total = parts["loss"] if "loss" in parts else torch.stack([part.reshape(()) for part in parts.values()]).sum()
     return {"loss": total} | parts
 
@@ -120,7 +120,7 @@ def judged(
             found = objective.judge(net, inputs, None if y is None else y.to(home))
             if tuple(found) != (names or tuple(found)):
                 of = type(objective).__name__
-                raise ValueError(f"{of}.judge gives {names} for one batch and {tuple(found)} for another")
+                raise ValueError(f"{of}.judge returns {names} for one batch and {tuple(found)} for another")
             names = tuple(found)
             values = [torch.as_tensor(value, device=home).double() for value in (len(x), *found.values())]
             sums = sums + torch.stack(values)
