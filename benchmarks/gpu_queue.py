@@ -9,15 +9,18 @@
 are started. `--minutes` ends this command; the same command resumes from checkpoints, which need not leave the machine,
 but every interruption loses up to two minutes. Where commands end after ten minutes, run this one under `setsid` and
 wait for it in the others; `--list --pack` packs what has finished by then and runs nothing. `--pack` writes what
-finished runs read into a few archives of less than 16 MiB, without weights. Runs that are kept in results/ or finished
-in --out are skipped, and runs whose data is absent ($WINZE_DATA) are named. Runs with the same flags share one pool of
-processes under MPS. Needs torch, timm, Lightning Fabric and what figures and probes import.
+finished runs read, without weights, into at most 8 archives of less than 16 MiB, 64 MiB together. Runs that are kept in
+results/ or finished in --out are skipped, and runs whose data is absent ($WINZE_DATA) are named. Runs with the same
+flags share one pool of processes under MPS. Needs torch, timm, Lightning Fabric and what figures and probes import.
 
 The first items are planned for machines of 25 minutes each (`LEASES`), so that each closes whole questions:
 
-    items 1-4    the main contrast of masked autoencoders; generative features on grey images    Tiny-ImageNet, (F-)MNIST
-    items 5-8    table 1 of ResidualDroppath with three seeds; synthetic data                    CIFAR-10, MNIST
-    items 9-16   feature erosion; forgetting by temperature and by rank                          CIFAR-10
+    --items    minutes    what it decides                                                          runs
+    1-4             24    masked autoencoders, alpha 1 or 0.6; generative features of grey images    58
+    5-8             24    table 1 of ResidualDroppath with three seeds; synthetic data               47
+    9-16            24    feature erosion; what temperature and rank have to do with forgetting      68
+
+They read tinyimagenet100 (and tinyimagenet), mnist and fashion_mnist; cifar10, tinyimagenet and mnist; cifar10.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ from winze.lab.runs.sweep import sweep
 from winze.train import Hardware, StoreError
 
 THREADS = 1  # of every process, so that runs in pools of other sizes share trainings too
-ARCHIVES, ROOM = 8, 15 << 20  # archives, and bytes of files in each, before they are compressed
+ARCHIVES, ROOM, TOGETHER = 8, 15 << 20, 62 << 20  # archives, bytes of files in each and in all, uncompressed
 RESERVE = 45.0  # seconds that stay free at the end
 
 
@@ -340,19 +343,19 @@ def pack(items: Iterable[Item], runs: Runs, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     done = {job.key: item.line for item in items for job in item.jobs if is_done(runs, job)}
     groups: list[list[Path]] = []
-    rest, room = 0, 0
+    rest, room, whole = 0, 0, TOGETHER
     for key, line in done.items():
         files = [one for one in sorted((runs.root / key).rglob("*")) if one.is_file()]
         files = [one for one in files if line.weights or one.suffix != ".safetensors"]
         size = sum(one.stat().st_size for one in files)
-        if size > room and len(groups) == ARCHIVES:
+        if size > min(ROOM, whole) or (size > room and len(groups) == ARCHIVES):
             rest += 1
             continue
         if size > room:
             groups.append([])
             room = ROOM
         groups[-1] += files
-        room -= size
+        room, whole = room - size, whole - size
     for number, files in enumerate(groups, 1):
         with tarfile.open(folder / f"runs-{number}.tar.gz", "w:gz") as archive:
             for one in files:

@@ -137,18 +137,28 @@ def test_finished_runs_come_back_without_weights_and_are_whole(queue, tmp_path):
     assert not list((tmp_path / "here").rglob("*.safetensors"))
 
 
-def test_archives_are_few_and_small_and_what_does_not_fit_is_said(queue, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("size", "limits", "fit", "archives"),
+    [
+        (1000, {"ARCHIVES": 2, "ROOM": 2500}, 4, 2),
+        (1000, {"ROOM": 2500, "TOGETHER": 5500}, 5, 3),
+        (3000, {"ROOM": 2500}, 0, 0),
+    ],
+)
+def test_archives_are_few_and_small_and_what_does_not_fit_is_said(
+    queue, tmp_path, monkeypatch, size, limits, fit, archives
+):
     jobs = tuple(recipe("tunnel/neural_collapse").jobs("gpu"))
     runs = Runs(tmp_path / "runs")
     monkeypatch.setattr(Runs, "is_done", lambda self, job: True)
-    monkeypatch.setattr(queue, "ARCHIVES", 2)
-    monkeypatch.setattr(queue, "ROOM", 2500)
+    for name, value in limits.items():
+        monkeypatch.setattr(queue, name, value)
     for job in jobs:
         runs.folder(job).mkdir(parents=True)
-        (runs.folder(job) / "readings.csv").write_bytes(bytes(1000))
+        (runs.folder(job) / "readings.csv").write_bytes(bytes(size))
     whole = queue.Item(1, queue.Line("tunnel/neural_collapse", 1, 1), recipe("tunnel/neural_collapse"), jobs, 0)
-    assert queue.pack([whole], runs, tmp_path / "out").endswith(f"{len(jobs) - 4} did not fit")
-    assert len(list((tmp_path / "out").iterdir())) == 2
+    assert queue.pack([whole], runs, tmp_path / "out").endswith(f"{len(jobs) - fit} did not fit")
+    assert len(list((tmp_path / "out").iterdir())) == archives
 
 
 def test_the_queue_needs_no_package_of_the_command_line():
