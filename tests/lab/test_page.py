@@ -80,6 +80,12 @@ def test_the_numbers_stand_by_point_and_seed(tmp_path):
     assert '<th scope="row">score</th><td>speed plain</td><td>1.1</td><td>1</td><td>1.1</td><td>1.2</td>' in page
 
 
+def test_a_named_number_that_a_claim_speaks_of_stands_once(tmp_path):
+    quantities, claim = {"top_score": Whole("score")}, Claim("x", "t", at_most("top_score", 1))
+    page = written(tmp_path, claims=(claim,), questions=(), quantities=quantities)
+    assert page.count('<th scope="row">top score</th><td>speed plain</td>') == 1
+
+
 def test_what_was_not_run_is_on_the_page(tmp_path):
     page = written(tmp_path, {})
     assert "1 claim: 1 not run" in page
