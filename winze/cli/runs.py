@@ -13,6 +13,7 @@ import tyro
 
 from winze.cli.data import table
 from winze.cli.exit_codes import BAD_INPUT, FailedError, printable
+from winze.cli.option import option
 from winze.readings.point import shown
 
 if TYPE_CHECKING:
@@ -27,27 +28,27 @@ RunState = Literal["done", "failed", "running", "unfinished", "unreadable"]
 class RunsVerb:
     """List runs, compare two, remove failed and unfinished ones, or keep their readings.
 
-    `winze runs` lists all, the newest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs differ
-    and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs; with `--yes` it removes them.
-    `winze runs keep` adds the readings of finished runs to results/, from which `winze list` and docs/results judge.
+    Runs are listed with the newest last. `winze runs compare 3f2a 91bc` prints the settings in which two runs differ,
+    and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs, and removes them with `--yes`.
+    The readings that `winze runs keep` adds to results/ are what `winze list` and docs/results judge claims by.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"
-    """what to do"""
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
+    """list, compare two, remove (clean), or add readings to results/ (keep)"""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, option("RUN ...", "all")] = ()
     """runs, by the start of their key"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs, as `winze run --out` had it"""
-    recipe: str | None = None
-    """only those of this recipe; a glob such as 'tunnel/*'"""
-    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=VALUE")] = ()
-    """only those at this value of an axis, such as alpha=0.6; may be repeated"""
-    status: RunState | None = None
-    """only those in this state; `unfinished` was killed or interrupted, and `winze run` resumes it"""
+    recipe: Annotated[str | None, option("RECIPE", "all")] = None
+    """only runs of this recipe, or of a glob such as 'tunnel/*'"""
+    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("AXIS=VALUE", "all")] = ()
+    """only runs at this value of an axis, such as alpha=0.6; may be repeated"""
+    status: Annotated[RunState | None, option("done|failed|running|unfinished|unreadable", "all")] = None
+    """only runs in this state; an unfinished run was killed or interrupted, and `winze run` resumes it"""
     yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """clean: really remove"""
+    """clean: remove the runs; without it they are only listed"""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
-    """keep: the folder of kept readings"""
+    """keep: the folder that the readings are added to"""
 
     def run(self) -> None:
         from winze.lab.runs.store import Runs as Store
@@ -120,7 +121,7 @@ class RunsVerb:
             try:
                 new += add_all(folders, recipe(name), self.results, refused.append)
             except RecipeError as error:
-                refused += [f"{folder}: {error}" for folder in folders]
+                refused += [f"{folder}: {error} (only readings of winze's own recipes are kept)" for folder in folders]
         there = (
             len(found) - len(new) - len(refused) - sum(facts.status not in ("done", "unreadable") for facts in found)
         )
