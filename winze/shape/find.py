@@ -17,7 +17,8 @@ from winze.shape.sums.bare_run import is_own
 from winze.shape.sums.example import Example, accepted, small
 from winze.shape.sums.forward_graph import upstream
 from winze.shape.sums.hook_sums import adding_hook
-from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, search
+from winze.shape.sums.runs import agree
+from winze.shape.sums.sum_search import Found, Identity, Search, entangled, search
 
 
 class Junctions(list[Junction]):
@@ -55,6 +56,16 @@ class Discovery:
     evaluating: Search
     training: Search | None
     shapes: dict[Junction, tuple[int, ...]]
+
+    @property
+    def written_to(self) -> dict[Identity, tuple[bool, bool]]:
+        """Whether, in any run of a sum, something else refers to what it writes into, and its result is changed."""
+        found: dict[Identity, tuple[bool, bool]] = {}
+        for one in (*self.evaluating.sums, *(self.training.sums if self.training else [])):
+            if not one.reason:
+                form, (shared, overwritten) = one.form, found.get(one.identity, (False, False))
+                found[one.identity] = shared or form.shared, overwritten or form.overwritten
+        return found
 
 
 def junctions(net: nn.Module, example: Any = None) -> Junctions:

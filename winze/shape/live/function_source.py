@@ -19,7 +19,7 @@ from typing import Any
 from torch import nn
 from torch._compile import _disable_dynamo
 
-from winze.shape.live.anchors import Anchor, Hop, wraps_cell
+from winze.shape.live.anchors import Anchor, Hop, content, wraps
 from winze.shape.live.definition import (
     CaptureError,
     Position,
@@ -73,7 +73,7 @@ def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], F
     if function.__code__ is code:
         return made_anew(function)
     cells = tuple(
-        CellType(rebuilt(cell.cell_contents, code, made_anew)) if wraps_cell(cell, code) else cell
+        CellType(rebuilt(content(cell), code, made_anew)) if wraps(content(cell), code, (function,)) else cell
         for cell in function.__closure__ or ()
     )
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
