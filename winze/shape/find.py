@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx, nn
+from torch.nn.parameter import is_lazy
 
 from winze.memory import is_out_of_memory
 from winze.place import Place
@@ -160,6 +162,10 @@ def _searched(net: nn.Module, given: Any) -> tuple[Example, Search, Search | Non
 
     Without `example`, a small one is tried first and used only where the network runs on it in both modes.
     """
+    if any(map(is_lazy, itertools.chain(net.parameters(), net.buffers()))):
+        raise ValueError(
+            f"{type(net).__name__} has lazy layers, which get their weights at the first call: run it once on a batch"
+        )
     tiny = small(net) if given is None else None
     if tiny is not None:
         try:
