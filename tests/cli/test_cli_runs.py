@@ -265,12 +265,17 @@ def test_a_run_that_cannot_be_read_is_told_when_others_are_kept(capsys, runs):
     assert "run.json was cut short" in capsys.readouterr().err
 
 
+OLD = Recipe("tunnel/old", "S0", "", "", JOB.config, {"width": Axis("width", (4,))}, {"smoke": Scale()}, work=work)
+
+
+def test_runs_of_a_recipe_in_a_file_are_kept_by_that_file(capsys, monkeypatch):
+    monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", {"mine.py": OLD}.__getitem__)
+    assert printed(capsys, "keep", "--recipe", "mine.py").startswith("1 run added to results, 0 already there\n")
+
+
 def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, monkeypatch):
     retold(runs.folder(JOB), {"commit": "abc+"})
-    known = Recipe(
-        "tunnel/old", "S0", "", "", JOB.config, {"width": Axis("width", (4,))}, {"smoke": Scale()}, work=work
-    )
-    monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: known)
+    monkeypatch.setattr(sys.modules["winze.lab.recipe"], "recipe", lambda name: OLD)
     assert printed(capsys, "keep", "--recipe", "tunnel/old").splitlines() == [
         "1 run added to results, 0 already there",
         f"1 run of these from an uncommitted tree: {JOB.key[:8]}",

@@ -106,7 +106,7 @@ def test_of_a_data_set_the_test_part_is_the_test(tmp_path):
 def test_a_phase_needs_a_name_of_its_own_that_a_folder_can_have(tmp_path, name):
     bench = Bench(tmp_path)
     bench.train(net(), spots(), TRAINING, name="first")
-    with pytest.raises(ValueError, match="cannot name a phase"):
+    with pytest.raises(ValueError, match="cannot name a training phase"):
         bench.train(net(), spots(), TRAINING, name=name)
 
 

@@ -173,6 +173,14 @@ def test_a_setting_that_is_an_axis_is_a_point_of_its_own():
     assert made.config("cpu", Point(speed=0.25)).inner.rate == 0.25
 
 
+def test_a_setting_that_replaces_what_an_axis_varies_leaves_one_point():
+    made = make_recipe().with_settings({"inner": Inner(0.25)}, "cpu")
+    assert made.grid("cpu").points == (Point(speed="Inner(rate=0.25, steps=10)"),)
+    assert made.config("cpu", made.grid("cpu").points[0]) == Settings(inner=Inner(0.25))
+    kinds = make_recipe(axes={"speed": Axis("limit", {"plain": 1, "fast": 2})}).with_settings({"limit": None}, "cpu")
+    assert kinds.config("cpu", Point(speed="None")).limit is None
+
+
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """A package of recipes of our own; what was imported from it is forgotten afterwards."""

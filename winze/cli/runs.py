@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -17,6 +18,7 @@ from winze.cli.option import option
 from winze.readings.point import shown
 
 if TYPE_CHECKING:
+    from winze.lab.recipe import Recipe
     from winze.lab.runs.store import Facts
     from winze.lab.runs.store import Runs as Store
 
@@ -40,7 +42,7 @@ class RunsVerb:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs, as `winze run --out` had it"""
     recipe: Annotated[str | None, option("RECIPE", "all")] = None
-    """only runs of this recipe, or of a glob such as 'tunnel/*'"""
+    """only runs of this recipe, of a glob such as 'tunnel/*', or of a file of your own such as my_recipe.py"""
     at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("AXIS=VALUE", "all")] = ()
     """only runs at this value of an axis, such as alpha=0.6; may be repeated"""
     status: Annotated[RunState | None, option("done|failed|running|unfinished|unreadable", "all")] = None
@@ -112,6 +114,10 @@ class RunsVerb:
         from winze.lab.recipe import RecipeError, recipe
         from winze.lab.runs.results import add_all
 
+        def recipe_of(name: str) -> Recipe:
+            own = self.own_recipe
+            return recipe(name) if own is None else own
+
         found = self._chosen(store, self.names)
         chosen = [facts for facts in found if facts.status == "done"]
         new: list[Path] = []
@@ -119,9 +125,9 @@ class RunsVerb:
         for name in dict.fromkeys(facts.recipe for facts in chosen):
             folders = [facts.folder for facts in chosen if facts.recipe == name]
             try:
-                new += add_all(folders, recipe(name), self.results, refused.append)
+                new += add_all(folders, recipe_of(name), self.results, refused.append)
             except RecipeError as error:
-                refused += [f"{folder}: {error} (only readings of winze's own recipes are kept)" for folder in folders]
+                refused += [f"{folder}: {error} (a recipe of your own: --recipe FILE.py)" for folder in folders]
         there = (
             len(found) - len(new) - len(refused) - sum(facts.status not in ("done", "unreadable") for facts in found)
         )
@@ -137,8 +143,16 @@ class RunsVerb:
         found = [store.find(name) for name in names] if names else store.all()
         return [facts for facts in found if self._fits(facts)]
 
+    @cached_property
+    def own_recipe(self) -> Recipe | None:
+        """The recipe of the user's file that `--recipe` names."""
+        from winze.lab.recipe import recipe
+
+        return recipe(self.recipe) if self.recipe is not None and self.recipe.endswith(".py") else None
+
     def _fits(self, facts: Facts) -> bool:
-        pairs: list[tuple[str, str | None]] = [(facts.recipe, self.recipe), (facts.status, self.status)]
+        wanted = self.recipe if self.own_recipe is None else self.own_recipe.name
+        pairs: list[tuple[str, str | None]] = [(facts.recipe, wanted), (facts.status, self.status)]
         for one in self.at:
             axis, _, value = one.partition("=")
             pairs.append((shown(facts.point.get(axis, "")), shown(_label(value))))

@@ -102,7 +102,9 @@ class Recipe:
         if point not in self.grid(scale):
             self._check_values(point, f"{self.name} has")
             raise RecipeError(f"{self.name} does not run {point} at scale {scale}")
-        axes = (self.axes[name].settings(label) for name, label in point.items())
+        axes = (
+            axis.settings(label) for name, label in point.items() if not _is_set(axis := self.axes[name], self.changed)
+        )
         last = (settings for values, settings in chosen.at if point.lies_at(values))
         config = self.study
         try:
@@ -134,14 +136,15 @@ class Recipe:
     def with_settings(self, settings: Mapping[str, Any], scale: str) -> Recipe:
         """One scale of the recipe with some settings replaced at every point, as `winze run --set` does it.
 
-        Settings are checked at this scale only, and no claim speaks of them. An axis of such a setting has one value.
+        Settings are checked at this scale only, and no claim speaks of them. An axis of such a setting, or of a part of
+        it, has one value.
         """
         if not settings:
             return self
         axes, chosen = dict(self.axes), self.scale(scale)
         for name, axis in self.axes.items():
-            if axis.field in settings:
-                value = settings[axis.field]
+            if whole := _is_set(axis, settings):
+                value = settings[whole]
                 axes[name] = Axis(axis.field, (value if isinstance(value, str | int | float | bool) else str(value),))
                 values = {other: labels for other, labels in chosen.axes.items() if other != name}
                 chosen = replace(chosen, axes=values, only=None)
@@ -190,7 +193,7 @@ class Recipe:
         for name, value in values.items():
             axis = self.axes[known(name, self.axes, f"{what} no axis")]
             for label in value if isinstance(value, tuple) else (value,):
-                if label not in axis.labels and axis.field not in self.changed:
+                if label not in axis.labels and not _is_set(axis, self.changed):
                     known(str(label), map(str, axis.labels), f"{what} no value of {name}")
 
     def _check_statement(self, statement: Statement) -> None:
@@ -221,6 +224,11 @@ class Recipe:
         for measure in getattr(quantity, "measures", ()):
             if not any(fnmatchcase(measure, kept) for kept in self.measures):
                 raise RecipeError(f"{what} reads {measure!r}, which measures= leaves out")
+
+
+def _is_set(axis: Axis, settings: Iterable[str]) -> str:
+    """The setting, if any, that replaces what an axis varies: its field, or a part of the study that holds it."""
+    return next((name for name in settings if f"{axis.field}.".startswith(f"{name}.")), "")
 
 
 def recipes(package: str = PACKAGE) -> Mapping[str, Recipe]:

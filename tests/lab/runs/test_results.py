@@ -419,6 +419,16 @@ def test_a_superseded_run_stays_and_is_not_loaded(recipe, folders, tmp_path):
     assert [entry.get("superseded") for entry in json.loads(file.read_text())["runs"]].count("norms still moved") == 1
 
 
+def test_a_run_that_was_kept_before_its_config_had_a_field_is_not_kept_twice(recipe, folders, tmp_path):
+    add_all(folders[:1], recipe, tmp_path)
+    file = file_of(recipe, tmp_path)
+    (one,) = json.loads(file.read_text())["runs"]
+    config = {name: value for name, value in one["config"].items() if name != "limit"}
+    write(file, recipe.name, [one | {"config": config, "key": key_of(recipe.name, config, one["seed"])}])
+    assert add_all(folders[:2], recipe, tmp_path) == folders[1:2]
+    assert sum(len(seeds) for seeds in load(recipe, tmp_path)["cpu"].values()) == 2
+
+
 def test_results_of_another_version_are_refused_with_the_way_out(recipe, folders, tmp_path):
     add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)

@@ -160,7 +160,12 @@ def test_a_folder_of_another_format_is_explained_refused_and_left_alone(runs, ve
 
 
 @pytest.mark.parametrize(
-    ("body", "why"), [(b'{"kind": "win', "cut short"), (b"[]", "no winze run"), (b'{"kind": "x"}', "no winze run")]
+    ("body", "why"),
+    [
+        (b'{"kind": "win', "cut short"),
+        (b"[]", "kind is not .winze run."),
+        (b'{"kind": "x"}', "kind is not .winze run."),
+    ],
 )
 def test_a_run_json_that_is_not_ours_is_refused(runs, body, why):
     folder = begun(runs)

@@ -64,7 +64,7 @@ def test_a_cluster_that_is_gone_is_noticed(monkeypatch):
         pulse.check()
         assert pulse.beats
     time.sleep(1.1)
-    with pytest.raises(RayError, match=r"the Ray cluster at 127.0.0.1:\d+ is gone; what was finished is kept"):
+    with pytest.raises(RayError, match=r"the Ray cluster at 127.0.0.1:\d+ is gone; finished runs are kept"):
         pulse.check()
     assert not pulse.beats
 

@@ -79,7 +79,7 @@ def add_all(
         for path in map(Path, folders):
             try:
                 entry = _entry(path, recipe)
-                if _is_kept(entry, entries, f"{path}: {file}"):
+                if _is_kept(entry, entries, recipe, f"{path}: {file}"):
                     continue
             except (ResultsError, StoreError, ReadingsError) as error:
                 if refuse is None:
@@ -93,10 +93,18 @@ def add_all(
     return new
 
 
-def _is_kept(entry: dict[str, Any], entries: list[dict[str, Any]], where: str) -> bool:
-    """Whether a run is already kept; other readings of it, or its readings under another seed, raise."""
+def _is_kept(entry: dict[str, Any], entries: list[dict[str, Any]], recipe: Recipe, where: str) -> bool:
+    """Whether a run is already kept; other readings of it, or its readings under another seed, raise.
+
+    A run that was kept before its config had some field is the same run, though its key differs.
+    """
+    scale, point, keys = entry["scale"], Point(entry["point"]), {entry["key"]}
+    now = recipe.config(scale, point) if scale in recipe.scales and point in recipe.grid(scale) else None
+    if same_settings(entry["config"], now):
+        alike = (old for old in entries if old["seed"] == entry["seed"] and same_settings(old["config"], now))
+        keys.update(old["key"] for old in alike)
     for old in entries:
-        if old["key"] == entry["key"] and "superseded" not in old:
+        if old["key"] in keys and "superseded" not in old:
             differs = first_difference(old, entry)
             if differs:
                 what = f"{Point(old['point'])}, seed {old['seed']} (run {old['key']}, on {old['device']})"
