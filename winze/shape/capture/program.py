@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 from functools import partial
+from types import MethodType
 from typing import Any
 
 import torch
@@ -85,7 +86,18 @@ class Program:
         values = self.watched.values()
         return (*key, values) if values else key, tensors
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def forward(self) -> Any:
+        """The method that stands in for the holder's own, with its signature."""
+
+        def forward(self: Program, *args: Any, **kwargs: Any) -> Any:
+            return self.run(*args, **kwargs)
+
+        own = own_forward(self.holder)
+        forward.__wrapped__ = getattr(own, "__func__", own)  # type: ignore[attr-defined]
+        return MethodType(forward, self)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
         key, tensors = self.signature(args, kwargs)
         if not (torch.compiler.is_compiling() or self.watched.is_current()):  # type: ignore[union-attr]

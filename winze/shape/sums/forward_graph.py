@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Collection
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -294,7 +295,7 @@ def _weights(module: nn.Module) -> list[torch.Tensor]:
 
 def _stored(part: nn.Module) -> list[torch.Tensor]:
     """Weights of a module that are no parameters: buffers called so, or packed as quantised layers have them."""
-    if callable(getattr(part, "weight", None)):
+    if isinstance(getattr(type(part), "weight", None), FunctionType):
         return [part.weight()]  # type: ignore[operator]
     return [b for name, b in part._buffers.items() if b is not None and "weight" in name and _is_wide(b.shape)]
 
