@@ -513,3 +513,25 @@ def test_arrays_are_refused_with_the_way_to_tensors():
         fit(small(), (x, y), training())
     with pytest.raises(ValueError, match="a tuple of ndarray, ndarray: pass torch"):
         fit(small(), DATA, training(), tests={"test": (x, y)})
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            (torch.rand(40, 4).double(), LABELS[:40]),
+            r"float64 and the network takes torch.float32: pass x.to\(torch.float32\)",
+        ),
+        (
+            (torch.ones(40, 4, dtype=torch.uint8), LABELS[:40]),
+            "uint8 and the network takes torch.float32: pass preprocess=",
+        ),
+        ((torch.rand(1, 4), LABELS[:1]), "a batch of one sample: choose another batch size, or drop_last=True"),
+        (TensorDataset(POINTS, LABELS), r"not a TensorDataset: pass DataLoader\(dataset"),
+    ],
+    ids=["float64", "bytes", "one sample", "dataset"],
+)
+def test_inputs_that_a_network_cannot_take_are_refused_with_the_remedy(data, said):
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match=said):
+        fit(net, data, Training(Epochs(1), 8))

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Augment, Preprocess
 from winze.modes import GENERATORS
@@ -203,7 +203,8 @@ def source_of(
         return FromLoader(data, device, mix(seed, f"loader {rank}"))
     if callable(data):
         return data(device)
-    raise ValueError(f"data is tensors (x, y), one tensor, or a loader of batches with a length, not {said(data)}")
+    fix = ": pass DataLoader(dataset, batch_size, shuffle=True)" if isinstance(data, Dataset) else ""
+    raise ValueError(f"data is tensors (x, y), one tensor, or a loader of batches with a length, not {said(data)}{fix}")
 
 
 def in_order(
