@@ -203,8 +203,7 @@ def source_of(
         return FromLoader(data, device, mix(seed, f"loader {rank}"))
     if callable(data):
         return data(device)
-    fix = ": pass DataLoader(dataset, batch_size, shuffle=True)" if isinstance(data, Dataset) else ""
-    raise ValueError(f"data is tensors (x, y), one tensor, or a loader of batches with a length, not {said(data)}{fix}")
+    raise ValueError(f"data is tensors (x, y), one tensor, or a loader of batches with a length, not {said(data)}")
 
 
 def in_order(
@@ -248,4 +247,5 @@ def said(batch: Any) -> str:
     """What a batch is, in words."""
     if isinstance(batch, list | tuple):
         return f"a {type(batch).__name__} of {', '.join(type(one).__name__ for one in batch) or 'nothing'}"
-    return f"a {type(batch).__name__}"
+    fix = ": pass DataLoader(dataset, batch_size, shuffle=True)" if isinstance(batch, Dataset) else ""
+    return f"a {type(batch).__name__}{fix}"

@@ -57,7 +57,7 @@ def drawn(
     parts = {Path(folder): scans if len(named) > 1 else next(iter(named.values()))}
     if len(named) > 1:
         parts |= {Path(folder) / inner: one for inner, one in zip(folders(list(named)), named.values(), strict=True)}
-    bodies = {}
+    bodies: dict[Path, bytes] = {}
     for home, one in parts.items():
         figures = _files(one, threshold, theme)
         for name, files in zip(folders(list(figures)), figures.values(), strict=True):
