@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Augment, Preprocess
 from winze.modes import GENERATORS
@@ -247,4 +247,5 @@ def said(batch: Any) -> str:
     """What a batch is, in words."""
     if isinstance(batch, list | tuple):
         return f"a {type(batch).__name__} of {', '.join(type(one).__name__ for one in batch) or 'nothing'}"
-    return f"a {type(batch).__name__}"
+    fix = ": pass DataLoader(dataset, batch_size, shuffle=True)" if isinstance(batch, Dataset) else ""
+    return f"a {type(batch).__name__}{fix}"

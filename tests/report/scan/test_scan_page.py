@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic import scan, watched
 
@@ -208,3 +209,17 @@ def test_several_scans_open_with_a_row_of_numbers_each(tmp_path):
 def test_a_network_without_a_tunnel_says_so_at_the_top(tmp_path):
     body = made(tmp_path, net=scan(probe=[0.2, 0.5, 0.98], accuracy=0.98))
     assert "No tunnel: probe accuracy rises up to the last layer, 3, which reaches 98 %." in body
+
+
+def test_readings_that_break_a_figure_or_the_page_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = scan()
+    broken.arrays["spectrum/0"] = np.array([b"x"])
+    with pytest.raises(TypeError):
+        write({"net": broken}, tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("winze.report.scan.scan_page.payload", lambda *_: {}[0])
+    with pytest.raises(KeyError):
+        write({"net": scan()}, tmp_path / "sub" / "report.html")
+    assert not list(tmp_path.iterdir())
