@@ -100,7 +100,7 @@ def counted(net: nn.Module, count: int, measures: Any) -> Operations:
 
 def per_batch(net: nn.Module, measures: Any) -> tuple[float, float]:
     """Launches and waits that one more batch costs beyond the network's own operations."""
-    few, more = (counted(net, count, measures) for count in (4, 8))
+    _, few, more = (counted(net, count, measures) for count in (4, 4, 8))  # the first fills caches
     with Operations() as plain, torch.no_grad():
         net(batches(1)[0][0])
     passes = 1 if measures == "cka" else 2
@@ -114,7 +114,7 @@ def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "DEVICES", ("cpu",))
 
 
-@pytest.mark.parametrize(("measures", "passes", "most"), [("cka", 1, 42), (None, 2, 96)])
+@pytest.mark.parametrize(("measures", "passes", "most"), [("cka", 1, 44), (None, 2, 96)])
 def test_one_more_place_costs_a_batch_its_pooling_alone(as_on_a_gpu, measures, passes, most):
     few, more = (per_batch(perceptron(depth), measures)[0] for depth in (4, 8))
     assert few <= most
