@@ -1,15 +1,26 @@
 """The recipe runs that are still missing on a GPU, most valuable first, as far as the time of a machine allows.
 
-    python benchmarks/gpu_queue.py --list                                   # items, runs done, minutes still needed
-    python benchmarks/gpu_queue.py --hold 26 --minutes 9 --pack out         # on the GPU, until nothing fits
-    python benchmarks/gpu_queue.py --unpack out && winze runs keep          # back home
-    python benchmarks/gpu_queue.py --mini --items 1-8 --hold 9 --pack out   # the same on a CPU, two tiny runs per item
+    python benchmarks/gpu_queue.py --list                                             # what is missing, in minutes
+    python benchmarks/gpu_queue.py --items 1-4 --hold 25 --minutes 25 --pack out      # on the GPU
+    python benchmarks/gpu_queue.py --unpack out && winze runs keep                    # back home
+    python benchmarks/gpu_queue.py --mini --items 1-8 --hold 9 --pack out             # two tiny runs per item on a CPU
 
 `--hold`: the minutes for which the machine is at hand, counted from the first command; only runs that end within them
-are started. `--minutes` ends this command; the next one resumes from checkpoints, which need not leave the machine.
-`--pack` writes what finished runs read into a few archives of less than 16 MiB, without weights. Runs that are kept in
+are started. `--minutes` ends this command; the same command resumes from checkpoints, which need not leave the machine,
+but every interruption loses up to two minutes. Where commands end after ten minutes, run this one under `setsid` and
+wait for it in the others; `--list --pack` packs what has finished by then and runs nothing. `--pack` writes what
+finished runs read, without weights, into at most 8 archives of less than 16 MiB, 64 MiB together. Runs that are kept in
 results/ or finished in --out are skipped, and runs whose data is absent ($WINZE_DATA) are named. Runs with the same
 flags share one pool of processes under MPS. Needs torch, timm, Lightning Fabric and what figures and probes import.
+
+The first items are planned for machines of 25 minutes each (`LEASES`), so that each closes whole questions:
+
+    --items    minutes    what it decides                                                          runs
+    1-4             24    masked autoencoders, alpha 1 or 0.6; generative features of grey images    58
+    5-8             24    table 1 of ResidualDroppath with three seeds; synthetic data               47
+    9-16            24    feature erosion; what temperature and rank have to do with forgetting      68
+
+They read tinyimagenet100 (and tinyimagenet), mnist and fashion_mnist; cifar10, tinyimagenet and mnist; cifar10.
 """
 
 from __future__ import annotations
@@ -34,7 +45,7 @@ from winze.lab.runs.sweep import sweep
 from winze.train import Hardware, StoreError
 
 THREADS = 1  # of every process, so that runs in pools of other sizes share trainings too
-ARCHIVES, ROOM = 8, 15 << 20  # archives, and bytes of files in each, before they are compressed
+ARCHIVES, ROOM, TOGETHER = 8, 15 << 20, 62 << 20  # archives, bytes of files in each and in all, uncompressed
 RESERVE = 45.0  # seconds that stay free at the end
 
 
@@ -43,9 +54,12 @@ class Line:
     """Some runs of a recipe.
 
     `cost`: the seconds of a full GPU that one run takes, `again` those where its training is already in the folder,
-    `alone` the seconds of a run that has the GPU to itself. Those of erosion/curves, generative/forgetting and the
-    tunnel recipes come from kept runs (their seconds by the number of processes), all others are estimates. `weights`:
-    whether the weights come back too.
+    `alone` the seconds of a run that has the GPU to itself. `weights`: whether the weights come back too.
+
+    Costs of convolutional networks and of generative/ follow from kept runs, whose time is divided among all that ran
+    beside them: 12 to 15 s per 20 epochs of VGG-19 or ResNet-18 on CIFAR-10, 150 to 200 s per 300 epochs of ResNet50d
+    beside seven others (533 s alone). Those of masked autoencoders and diffusion follow from the steps of one process
+    (results/generative.json), which others may fill better; those of synthetic/ from its 11,000 kernels per step.
     """
 
     recipe: str
@@ -69,82 +83,90 @@ class Line:
 
 def masked(name: str, at: Mapping[str, tuple[Any, ...]], **how: Any) -> Line:
     """Runs of a masked autoencoder: 400 epochs, compiled, at most 7 at once."""
-    whole: dict[str, Any] = {"cost": 290, "alone": 480, "again": 40, "processes": 7, "compiled": True}
+    whole: dict[str, Any] = {"cost": 300, "alone": 480, "again": 40, "processes": 7, "compiled": True}
     return Line(f"decayed/{name}", at=at, **whole | how)
 
 
 def table1(at: Mapping[str, tuple[Any, ...]], seeds: tuple[int, ...]) -> Line:
-    """Runs of table 1 of ResidualDroppath for 300 epochs."""
-    return Line("residual_droppath/table1", 360, 900, at, seeds=seeds, scale="paper", processes=4)
+    """Runs of table 1 of ResidualDroppath for 300 epochs; beside more than seven others they would not end in time."""
+    return Line("residual_droppath/table1", 180, 900, at, seeds=seeds, scale="paper", processes=8)
 
 
 DROPPATH: dict[str, Any] = {"network": ("resnet50d",), "data": ("cifar10",), "profile": ("linear",)}
 DROPPATH |= {"repeat": (1,), "junctions": ("all",)}
-CIFAR, TINY = {"data": ("cifar10",)}, {"data": ("tinyimagenet100",)}
+CIFAR, TINY, GREY = {"data": ("cifar10",)}, {"data": ("tinyimagenet100",)}, {"data": ("mnist", "fashion_mnist")}
 PAIR: dict[str, Any] = {"alpha": (1.0, 0.6)}
-SMALLER: dict[str, Any] = {"cost": 180, "alone": 330}
-DIFFUSION: dict[str, Any] = {"cost": 420, "alone": 600, "again": None}
+SMALLER: dict[str, Any] = {"cost": 190, "alone": 330}
+DIFFUSION: dict[str, Any] = {"cost": 480, "alone": 700, "again": None}
 PLAN = (
-    # masked autoencoders: the main contrast, and what else is read of the same networks
+    # masked autoencoders: the main contrast with three seeds; generative features on grey images
+    masked("mae_alpha", TINY | PAIR, **SMALLER),
+    Line("generative/drift", 8, 75, GREY, again=2),
+    Line("generative/forgetting", 8, 75, GREY, again=2),
+    Line("generative/reconstruction", 5, 45, GREY, again=3),
+    # ResidualDroppath: table 1 with three seeds; synthetic data, whose small kernels fit beside it
+    table1(DROPPATH | {"algorithm": ("output_sample", "weights_sample")}, (0, 1, 2)),
+    Line("synthetic/meta", 100, 480, {"source": ("synthetic",)}, again=12, processes=8),
+    Line("synthetic/meta", 100, 480, {"source": ("real", "gan", "mlp")}, again=12, processes=8),
+    Line("synthetic/other_learners", 100, 480, again=4, processes=8),
+    # feature erosion, whose runs share their first task, and forgetting
+    Line("erosion/similarity", 28, 210),
+    Line("erosion/plasticity", 36, 260, {"first": ("none",)}),
+    Line("erosion/plasticity", 40, 260, {"first": ("random",)}, again=12),
+    Line("erosion/needs", 28, 160, again=12),
+    Line("erosion/ratio", 12, 160),
+    Line("erosion/rules", 40, 260),
+    Line("tunnel/swap_temperature", 28, 200),
+    Line("tunnel/collapse_forgetting", 30, 200),
+    # masked autoencoders on CIFAR-10, and what else is read of the same networks; diffusion
     masked("mae_alpha", CIFAR | PAIR),
     masked("mae_rank", PAIR),
     masked("mae_skips", CIFAR | {"skips": ("with",)}),
     masked("mae_skips", CIFAR | {"skips": ("without",)}),
-    # generative features and synthetic data, which cost little
-    Line("generative/transfer", 4, 45),
-    Line("generative/reconstruction", 4, 45),
-    Line("synthetic/meta", 200, 480, {"source": ("synthetic",)}, again=60),
-    Line("synthetic/meta", 200, 480, {"source": ("real", "gan", "mlp")}, again=60),
-    # feature erosion
-    Line("erosion/layers", 42, 220),
-    Line("erosion/similarity", 40, 210, again=8),
-    Line("erosion/needs", 25, 160),
-    # diffusion
     masked("diffusion", {"labels": ("none",)} | PAIR, **DIFFUSION),
-    # more of all these, and what combines two papers
+    # more of all these
+    Line("generative/drift", 24, 110, again=2),
+    Line("generative/forgetting", 24, 110, again=2),
+    Line("generative/reconstruction", 6, 45, again=3),
+    Line("generative/transfer", 4, 45),
+    Line("erosion/layers", 28, 220),
     masked("mae_alpha", CIFAR | {"alpha": (0.8, 0.7, 0.5)}),
     masked("mae_rank", {}),
     masked("mae_rules", {}, seeds=(0,)),
-    Line("erosion/plasticity", 45, 260),
-    Line("erosion/ratio", 25, 160),
-    Line("erosion/rules", 45, 260),
-    Line("tunnel/swap_temperature", 28, 200),
-    Line("tunnel/collapse_forgetting", 30, 200),
-    Line("generative/forgetting", 12, 110),
-    Line("generative/drift", 12, 110, again=2),
-    Line("synthetic/other_learners", 200, 480, again=20),
     # ResidualDroppath and the tunnel effect: what they still lack
-    table1(DROPPATH | {"algorithm": ("output_sample", "weights_sample")}, (0, 1, 2)),
     Line("residual_droppath/gradients", 30, 200),
-    Line("tunnel/protocol", 150, 900, {"pool": ("mean",), "probe": ("ridge",)}, again=10),
-    Line("tunnel/protocol", 150, 900, again=15),
+    Line("tunnel/protocol", 90, 600, {"pool": ("mean",), "probe": ("ridge",)}, again=10),
+    Line("tunnel/protocol", 90, 600, again=15),
     Line("tunnel/learning_rate", 45, 300),
-    Line("tunnel/neural_collapse", 45, 300),
-    Line("residual_droppath/freezing", 72, 300),
-    Line("residual_droppath/table1", 72, 300, {"data": ("cifar10",)}, seeds=(0,)),
+    Line("tunnel/neural_collapse", 18, 200),
+    Line("residual_droppath/freezing", 45, 300),
+    Line("residual_droppath/table1", 45, 300, {"data": ("cifar10",)}, seeds=(0,)),
     table1(DROPPATH | {"algorithm": ("standard", "droppath"), "repeat": (2,)}, (0,)),
     table1(DROPPATH | {"network": ("resnet50",)}, (0,)),
     Line("residual_droppath/cost", 15, 15, processes=1),
-    Line("tunnel/rules", 21, 200),
-    Line("tunnel/capacity", 14, 150),
-    Line("tunnel/substitution", 12, 120),
-    Line("tunnel/shorter", 8, 80),
-    Line("tunnel/held", 8, 80),
-    Line("residual_droppath/ablation", 8, 60),
+    Line("tunnel/rules", 16, 200),
+    Line("tunnel/capacity", 12, 150),
+    Line("tunnel/substitution", 11, 120),
+    Line("tunnel/shorter", 6, 80),
+    Line("tunnel/held", 6, 80),
+    Line("residual_droppath/ablation", 6, 60),
     # temperature and supervised decayed shortcuts at length
-    Line("temperature/training", 150, 600, {"network": ("resnet20",), "temperature": (1, 1000)}, scale="paper"),
+    Line("temperature/training", 130, 600, {"network": ("resnet20",), "temperature": (1, 1000)}, scale="paper"),
     Line("decayed/supervised", 300, 900, {"blocks": (8, 12, 16), "alpha": (1.0, 0.7, 0.4)}, scale="paper"),
     # more data, settings and length for masked autoencoders and diffusion
-    masked("mae_alpha", TINY | PAIR, **SMALLER),
     masked("mae_skips", TINY, seeds=(0,), **SMALLER),
     masked("mae_maps", {}, seeds=(0,)),
     masked("diffusion", {"labels": ("none",), "alpha": (0.8, 0.7)}, seeds=(0,), **DIFFUSION),
     masked("diffusion", {"labels": ("classes",)}, seeds=(0,), **DIFFUSION),
     masked("mae_settings", {}, seeds=(0,)),
     masked("mae_alpha", CIFAR | PAIR, seeds=(0,), settings={"network.name": "winze/mae8x128"}, weights=True),
-    masked("mae_alpha", CIFAR | PAIR, scale="paper", cost=540, alone=850),
+    masked("mae_alpha", CIFAR | PAIR, scale="paper", cost=580, alone=900),
 )
 """What is run; the last two give encoders small enough to come with the package, and 800 epochs."""
+LEASES = ("1-4", "5-8", "9-16")
+"""the items for one machine each"""
+LEASE = 25.0
+"""the minutes of a machine that are left for runs"""
 
 BRIEF = {"data.limit": 128, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}
 BRIEF |= {"training.precision": "32-true", "training.channels_last": False}
@@ -192,12 +214,20 @@ class Item:
         left = tuple(job for job in jobs if job.seed not in kept.get(job.point, {}))
         return cls(number, line, made, left, len(jobs) - len(left))
 
+    def ahead(self, runs: Runs, trained: set[str]) -> list[float]:
+        """The seconds that each run will take that is not done; their trainings join `trained`."""
+        seconds = []
+        for job in self.jobs:
+            if not is_done(runs, job):
+                seconds.append(cost(self.line, job, trained))
+                trained.add(training_of(job))
+        return seconds
+
     def told(self, runs: Runs, trained: set[str]) -> str:
         """How many runs are done, how long the others take, and the line."""
-        left = [job for job in self.jobs if not is_done(runs, job)]
-        whole, minutes = self.kept + len(self.jobs), sum(cost(self.line, job, trained) for job in left) / 60
-        trained |= {training_of(job) for job in left}
-        return f"{self.number:2d}  {whole - len(left):3d} of {whole:3d}  {minutes:6.1f} min  {PLAN[self.number - 1]}"
+        whole, ahead = self.kept + len(self.jobs), self.ahead(runs, trained)
+        done = f"{whole - len(ahead):3d} of {whole:3d}  {sum(ahead) / 60:6.1f} min"
+        return f"{self.number:2d}  {done}  {PLAN[self.number - 1]}"
 
 
 def main() -> None:
@@ -266,23 +296,26 @@ def perform(items: list[Item], out: Path, left: float, hardware: Hardware) -> No
 def fitting(items: list[Item], runs: Runs, failed: set[str], left: float) -> list[tuple[Line, Job]]:
     """The next runs for one pool: those that were begun, then in order, as many as end within `left` seconds.
 
-    Of runs that share a training, one is in a pool: the others would wait for it.
+    Of runs that share a training, the first one trains; the others, which wait for it, come last.
     """
-    every = [(item.line, job) for item in items for job in item.jobs if job.key not in failed]
-    done = {job.key for _, job in every if is_done(runs, job)}
-    trained = {training_of(job) for _, job in every if job.key in done}
-    open_ = [(line, job) for line, job in every if job.key not in done]
-    chosen: list[tuple[Line, Job]] = []
-    total = 0.0
-    for line, job in sorted(open_, key=lambda one: not runs.folder(one[1]).is_dir()):
-        own, training = cost(line, job, trained), training_of(job)
-        same = not chosen or (line.processes, line.compiled) == (chosen[0][0].processes, chosen[0][0].compiled)
-        alike = any(training == training_of(other) for _, other in chosen)
+    open_: dict[str, tuple[Line, Job]] = {}
+    trained, chosen, waiting = set[str](), list[tuple[Line, Job]](), list[tuple[Line, Job]]()
+    for line, job in ((item.line, job) for item in items for job in item.jobs):
+        if is_done(runs, job):
+            trained.add(training_of(job))
+        elif job.key not in failed:
+            open_.setdefault(job.key, (line, job))
+    total, begun = 0.0, set[str]()
+    for line, job in sorted(open_.values(), key=lambda one: not runs.folder(one[1]).is_dir()):
+        training = training_of(job)
+        own = cost(line, job, trained | begun)
         longest = own if training in trained else max(own, line.alone)
-        if same and not alike and total + own <= left and longest <= left:
-            chosen.append((line, job))
+        same = not chosen or (line.processes, line.compiled) == (chosen[0][0].processes, chosen[0][0].compiled)
+        if same and total + own <= left and longest <= left:
+            (waiting if training in begun else chosen).append((line, job))
+            begun.add(training)
             total += own
-    return chosen
+    return chosen + waiting
 
 
 def is_done(runs: Runs, job: Job) -> bool:
@@ -310,19 +343,19 @@ def pack(items: Iterable[Item], runs: Runs, folder: Path) -> str:
     folder.mkdir(parents=True, exist_ok=True)
     done = {job.key: item.line for item in items for job in item.jobs if is_done(runs, job)}
     groups: list[list[Path]] = []
-    rest, room = 0, 0
+    rest, room, whole = 0, 0, TOGETHER
     for key, line in done.items():
         files = [one for one in sorted((runs.root / key).rglob("*")) if one.is_file()]
         files = [one for one in files if line.weights or one.suffix != ".safetensors"]
         size = sum(one.stat().st_size for one in files)
-        if size > room and len(groups) == ARCHIVES:
+        if size > min(ROOM, whole) or (size > room and len(groups) == ARCHIVES):
             rest += 1
             continue
         if size > room:
             groups.append([])
             room = ROOM
         groups[-1] += files
-        room -= size
+        room, whole = room - size, whole - size
     for number, files in enumerate(groups, 1):
         with tarfile.open(folder / f"runs-{number}.tar.gz", "w:gz") as archive:
             for one in files:

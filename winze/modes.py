@@ -84,7 +84,7 @@ def set_modes(modes: Modes) -> None:
 def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
     modes = modes_of(net)
     switched = training is not None and any(mode != training for _, mode in modes)
-    held = _written_by_switching(net) if switched else []
+    held = written_by_switching(net) if switched else []
     state = [undo for module in net.modules() for undo in (*_buffers(module, held), *_attributes(module, held))]
     values = _values(held)
     try:
@@ -97,7 +97,7 @@ def _at_rest(net: nn.Module, training: bool | None) -> Iterator[None]:
             undo()
 
 
-def _written_by_switching(net: nn.Module) -> list[Tensor]:
+def written_by_switching(net: nn.Module) -> list[Tensor]:
     """The parameters that a module's own `train` or `eval` may write."""
     own = [m for m in net.modules() if type(m).train is not nn.Module.train or type(m).eval is not nn.Module.eval]
     foreign = [module for module in own if not type(module).__module__.startswith("torch.")]
@@ -210,30 +210,45 @@ def _values(tensors: list[Tensor]) -> Undo:
     """Copy old values back where they differ: a tensor that is not written keeps its version for autograd."""
     known = {id(each): each for each in tensors}.values()
     plain = [each for each in known if each.layout == torch.strided and not (each.is_meta or each.is_nested)]
-    saved = [(tensor, tensor.detach().clone()) for tensor in plain]
+    groups = _groups((tensor,) for tensor in plain)
+    saved: list[tuple[Tensor, ...]] = [(tensor, tensor.detach().clone()) for (tensor,) in groups.pop(None, [])]
+    for group in groups.values():
+        small = [tensor.detach() for (tensor,) in group]
+        parts = _flat(small).split([tensor.numel() for tensor in small])
+        saved += [(tensor, part.view(tensor.shape)) for (tensor,), part in zip(group, parts, strict=True)]
 
     def undo() -> None:
         with torch.no_grad():
             for tensor, value in _written(saved):
                 if tensor.shape != value.shape:
-                    tensor.data = value
+                    tensor.data = value.clone()
                 else:
                     tensor.data.copy_(value)
 
     return undo
 
 
-def _written(saved: list[tuple[Tensor, Tensor]]) -> Iterator[tuple[Tensor, Tensor]]:
+def _written(saved: list[tuple[Tensor, ...]]) -> Iterator[tuple[Tensor, ...]]:
     """Those that differ from their copies."""
-    together: dict[Any, list[tuple[Tensor, Tensor]]] = {}
-    for tensor, value in saved:
-        alike = (tensor.shape, tensor.dtype, tensor.device) == (value.shape, value.dtype, value.device)
-        if alike and tensor.dtype in COMPARED and tensor.numel() <= SMALL and type(tensor) in (Tensor, nn.Parameter):
-            together.setdefault((tensor.dtype, tensor.device), []).append((tensor, value))
-        elif tensor.shape != value.shape or not torch.equal(tensor, value):
-            yield tensor, value
-    for pairs in together.values():
-        now, before = (torch.cat([each.flatten() for each in side]) for side in zip(*pairs, strict=True))
+    groups = _groups(saved)
+    yield from (pair for pair in groups.pop(None, []) if pair[0].shape != pair[1].shape or not torch.equal(*pair))
+    for pairs in groups.values():
+        now, before = (_flat(side) for side in zip(*pairs, strict=True))
         if not torch.equal(now, before):
-            differ = torch.stack([(tensor != value).any() for tensor, value in pairs]).tolist()
-            yield from (pair for pair, written in zip(pairs, differ, strict=True) if written)
+            parts = (now != before).cpu().split([tensor.numel() for tensor, _ in pairs])
+            yield from (pair for pair, part in zip(pairs, parts, strict=True) if bool(part.any()))
+
+
+def _groups(rows: Iterable[tuple[Tensor, ...]]) -> dict[Any, list[tuple[Tensor, ...]]]:
+    """Rows of small tensors that are alike, by type and device; under None the others, one at a time."""
+    groups: dict[Any, list[tuple[Tensor, ...]]] = {}
+    for row in rows:
+        first = row[0]
+        small = first.dtype in COMPARED and first.numel() <= SMALL and type(first) in (Tensor, nn.Parameter)
+        alike = all((one.shape, one.dtype, one.device) == (first.shape, first.dtype, first.device) for one in row)
+        groups.setdefault((first.dtype, first.device) if small and alike else None, []).append(row)
+    return groups
+
+
+def _flat(tensors: Iterable[Tensor]) -> Tensor:
+    return torch.cat([tensor.flatten() for tensor in tensors])

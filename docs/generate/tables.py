@@ -16,6 +16,7 @@ sys.path.append(str(Path(__file__).parent))  # where the topics are, whoever loa
 
 import all_runs
 import table_erosion
+import table_help
 import table_measures
 import table_reach
 import table_results
@@ -27,12 +28,13 @@ OPENING = re.compile(r"<!-- table:[\w.-]+ -->")
 BLOCK = re.compile(r"(<!-- table:([\w.-]+) -->\n)((?:(?!<!-- table:).)*?)(<!-- /table -->)", re.DOTALL)
 FROM_FOLDER: dict[str, Callable[[Path], str]] = {
     "headlines": table_results.headlines,
+    "help": table_help.helps,
     "measures": table_measures.measures,
     "trained": table_trained.trained,
     "erosion": table_erosion.erosion,
     "moved": all_runs.moved,
 }
-"""Tables made of the runs that are kept in results/, or of what comes with the package."""
+"""Tables made of the runs that are kept in results/, or of the package itself."""
 TABLES: dict[str, Callable[[dict[str, Any]], str]] = {
     "reach": table_reach.reach,
     "reach.sources": table_reach.reach_sources,
@@ -69,8 +71,9 @@ def refresh(text: str, results: Path) -> str:
 
 
 def pages(root: Path = ROOT) -> list[Path]:
-    """The pages that may hold tables and code: README.md and docs/*.md."""
-    return [page for page in (root / "README.md", *sorted(root.glob("docs/*.md"))) if page.exists()]
+    """The pages that may hold tables and code: README.md, docs/*.md and docs/reference/*.md."""
+    found = (root / "README.md", *sorted(root.glob("docs/*.md")), *sorted(root.glob("docs/reference/*.md")))
+    return [page for page in found if page.exists()]
 
 
 if __name__ == "__main__":

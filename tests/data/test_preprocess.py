@@ -131,6 +131,12 @@ def test_something_else_is_no_stored_preprocessing(stored):
         Preprocess.from_dict(stored)
 
 
+def test_what_is_no_preprocessing_is_shown_in_brief():
+    with pytest.raises(DataError, match="not a stored preprocessing") as found:
+        Preprocess.from_dict({"mean": [1.0] * 1000})
+    assert len(str(found.value)) < 200
+
+
 def test_points_need_no_preprocessing():
     with pytest.raises(DataError, match="spiral holds points"):
         Preprocess.of(load("spiral"))

@@ -80,6 +80,12 @@ def test_the_numbers_stand_by_point_and_seed(tmp_path):
     assert '<th scope="row">score</th><td>speed plain</td><td>1.1</td><td>1</td><td>1.1</td><td>1.2</td>' in page
 
 
+def test_a_named_number_that_a_claim_speaks_of_stands_once(tmp_path):
+    quantities, claim = {"top_score": Whole("score")}, Claim("x", "t", at_most("top_score", 1))
+    page = written(tmp_path, claims=(claim,), questions=(), quantities=quantities)
+    assert page.count('<th scope="row">top score</th><td>speed plain</td>') == 1
+
+
 def test_what_was_not_run_is_on_the_page(tmp_path):
     page = written(tmp_path, {})
     assert "1 claim: 1 not run" in page
@@ -115,6 +121,14 @@ def test_departures_of_the_scale_come_after_those_of_the_recipe(tmp_path):
     scales = {"cpu": Scale(seeds=3, departures=("fewer epochs",))}
     page = written(tmp_path, scales=scales)
     assert page.index("not the paper") < page.index("fewer epochs")
+
+
+def test_settings_changed_by_set_stand_on_the_page(tmp_path):
+    recipe = make_recipe().with_settings({"inner.steps": 3}, "cpu")
+    page = write_report(recipe, "cpu", SCORES, tmp_path / "set.html").read_text(encoding="utf-8")
+    assert "Settings changed by --set" in page
+    assert "inner.steps = 3" in page
+    assert "Settings changed" not in written(tmp_path)
 
 
 def test_the_page_is_the_same_every_time(tmp_path):

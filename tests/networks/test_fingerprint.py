@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import winze
-from winze.networks import NetworkError, build, difference, fingerprint, unwrapped
+from winze.networks import NetworkError, build, difference, fingerprint, is_untrained, unwrapped
 
 
 def made(seed: int = 0, **options) -> nn.Module:
@@ -116,3 +116,14 @@ def test_a_scripted_network_asks_for_the_one_it_was_made_from():
 def test_a_detector_is_built_without_fetching_its_backbone(monkeypatch):
     monkeypatch.setattr("torch.hub.load_state_dict_from_url", lambda *_, **__: pytest.fail("an address was asked"))
     assert isinstance(build("torchvision/lraspp_mobilenet_v3_large"), nn.Module)
+
+
+def test_one_step_of_training_shows_in_norm_layers():
+    for make in (lambda: nn.BatchNorm1d(4), lambda: nn.LayerNorm(4), lambda: nn.BatchNorm1d(4, affine=False)):
+        net = nn.Sequential(nn.Linear(4, 4), make(), nn.Linear(4, 2))
+        assert is_untrained(net)
+        optimizer = torch.optim.SGD(net.parameters(), 0.1)
+        net(torch.randn(8, 4)).square().mean().backward()
+        optimizer.step()
+        assert not is_untrained(net)
+    assert not is_untrained(nn.Linear(4, 2))  # nothing is known

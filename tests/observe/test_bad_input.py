@@ -293,3 +293,18 @@ def test_labels_that_a_dataset_lists_count_only_where_its_samples_have_them(list
         found = winze.scan(net, data, data)
         assert found.readings.conventions.class_count == expected.readings.conventions.class_count == 3
         assert found.curve("probe").tolist() == expected.curve("probe").tolist()
+
+
+def test_complex_features_are_refused_by_name() -> None:
+    class Wave(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wave = nn.Linear(12, 8, dtype=torch.complex64)
+            self.head = nn.Linear(8, 3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.head(self.wave(x.to(torch.complex64)).abs())
+
+    with pytest.raises(ValueError, match="wave: the features are complex numbers"):
+        winze.scan(Wave(), rows(90, seed=1), rows(90))
+    assert [place.name for place in winze.scan(Wave(), rows(90, seed=1), rows(90), places="head").places] == ["head"]

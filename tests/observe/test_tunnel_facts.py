@@ -93,3 +93,44 @@ def test_a_share_of_the_reference_that_chance_reaches_too_is_no_tunnel() -> None
     assert scan.tunnel().start is None
     assert "not above chance" in first_line(scan)
     assert scan.tunnel(threshold=0.99).start is not None
+
+
+@pytest.mark.parametrize("seed", [2, 10, 14, 17, 21])
+def test_random_outputs_that_predict_a_little_do_not_count_as_renamed(seed: int) -> None:
+    """Each of these has a last probe clearly above chance, and outputs that tell classes apart a little."""
+    torch.manual_seed(seed)
+    net = nn.Sequential(nn.Linear(12, 8), nn.Tanh(), nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 10))
+    train, test = noisy(1200, seed), noisy(1200, 100 + seed)
+    scan = winze.scan(net, train, test, measures="probe")
+    told = scan.readings.conventions
+    assert told["relabelled_accuracy"] > told["chance"]["data"] + 0.015
+    assert scan.tunnel().start is None
+
+
+def noisy(samples: int, seed: int) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator().manual_seed(seed)
+    y = torch.randint(10, (samples,), generator=draw)
+    centres = torch.randn(10, 12, generator=torch.Generator().manual_seed(0))
+    return 0.25 * centres[y] + torch.randn(samples, 12, generator=draw), y
+
+
+@pytest.mark.parametrize("outputs", [10, 30])
+def test_norm_layers_as_they_were_made_show_that_a_network_is_untrained(outputs: int) -> None:
+    """Where the outputs are not the labels, nothing else would show it."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(12, 16), nn.LayerNorm(16), nn.ReLU(), nn.Linear(16, outputs))
+    train, test = rows(300, seed=1), rows(300)
+    scan = winze.scan(net, train, test, measures="probe")
+    assert scan.tunnel().start is None
+    assert "was not trained" in first_line(scan)
+    assert winze.scan(taught(net, train), train, test, measures="probe").tunnel().start is not None
+
+
+def test_a_stored_scan_without_data_places_and_ood_still_answers() -> None:
+    scan = winze.scan(taught(mlp(), rows(300, seed=1)), rows(300, seed=1), rows(300))
+    kept = {name: value for name, value in scan.readings.conventions.items() if name not in ("data", "places", "ood")}
+    scan.readings.conventions = winze.readings.Conventions.of(kept)
+    assert scan.data == "data"
+    assert scan.best_for("data").place in scan.places
+    with pytest.raises(ValueError, match="no data 'x'"):
+        scan.best_for("x")

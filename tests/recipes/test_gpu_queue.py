@@ -82,10 +82,28 @@ def test_a_damaged_run_is_named_and_stops_no_other(queue, tmp_path, capsys):
     assert queue.fitting([whole], Runs(tmp_path), {whole.jobs[0].key}, left=35)[0][1] == whole.jobs[1]
 
 
-def test_one_of_several_runs_that_share_a_training_is_in_a_pool(queue, tmp_path):
-    first, same = item(queue, "erosion/layers"), item(queue, "erosion/similarity", number=2)
-    chosen = queue.fitting([first, same], Runs(tmp_path), set(), left=1e6)
-    assert {job.recipe for _, job in chosen} == {"erosion/layers"}
+def test_runs_that_wait_for_a_training_come_last_in_the_pool_and_cost_what_reading_does(queue, tmp_path):
+    first, same = item(queue, "erosion/layers"), item(queue, "erosion/similarity", number=2, again=1)
+    alone = item(queue, number=3)
+    chosen = [job for _, job in queue.fitting([first, same, alone], Runs(tmp_path), set(), left=1e6)]
+    assert chosen == [*first.jobs, *alone.jobs, *same.jobs]
+    left = 10.0 * len(first.jobs) + len(same.jobs)
+    assert len(queue.fitting([first, same, alone], Runs(tmp_path), set(), left)) == len(first.jobs) + len(same.jobs)
+
+
+def test_a_run_of_two_items_is_in_a_pool_once(queue, tmp_path):
+    whole = item(queue)
+    chosen = queue.fitting([whole, replace(whole, number=2)], Runs(tmp_path), set(), left=1e6)
+    assert [job for _, job in chosen] == list(whole.jobs)
+
+
+@pytest.mark.slow
+def test_what_is_planned_for_one_machine_fits_into_its_time(queue, tmp_path):
+    for lease in queue.LEASES:
+        trained = set()
+        items = [queue.Item.of(number) for number in queue.numbers(lease)]
+        seconds = sum(sum(item.ahead(Runs(tmp_path), trained)) for item in items)
+        assert seconds <= 60 * queue.LEASE - queue.RESERVE, lease
 
 
 def test_a_run_whose_training_is_there_costs_what_reading_does(queue):
@@ -119,18 +137,28 @@ def test_finished_runs_come_back_without_weights_and_are_whole(queue, tmp_path):
     assert not list((tmp_path / "here").rglob("*.safetensors"))
 
 
-def test_archives_are_few_and_small_and_what_does_not_fit_is_said(queue, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("size", "limits", "fit", "archives"),
+    [
+        (1000, {"ARCHIVES": 2, "ROOM": 2500}, 4, 2),
+        (1000, {"ROOM": 2500, "TOGETHER": 5500}, 5, 3),
+        (3000, {"ROOM": 2500}, 0, 0),
+    ],
+)
+def test_archives_are_few_and_small_and_what_does_not_fit_is_said(
+    queue, tmp_path, monkeypatch, size, limits, fit, archives
+):
     jobs = tuple(recipe("tunnel/neural_collapse").jobs("gpu"))
     runs = Runs(tmp_path / "runs")
     monkeypatch.setattr(Runs, "is_done", lambda self, job: True)
-    monkeypatch.setattr(queue, "ARCHIVES", 2)
-    monkeypatch.setattr(queue, "ROOM", 2500)
+    for name, value in limits.items():
+        monkeypatch.setattr(queue, name, value)
     for job in jobs:
         runs.folder(job).mkdir(parents=True)
-        (runs.folder(job) / "readings.csv").write_bytes(bytes(1000))
+        (runs.folder(job) / "readings.csv").write_bytes(bytes(size))
     whole = queue.Item(1, queue.Line("tunnel/neural_collapse", 1, 1), recipe("tunnel/neural_collapse"), jobs, 0)
-    assert queue.pack([whole], runs, tmp_path / "out").endswith(f"{len(jobs) - 4} did not fit")
-    assert len(list((tmp_path / "out").iterdir())) == 2
+    assert queue.pack([whole], runs, tmp_path / "out").endswith(f"{len(jobs) - fit} did not fit")
+    assert len(list((tmp_path / "out").iterdir())) == archives
 
 
 def test_the_queue_needs_no_package_of_the_command_line():

@@ -128,6 +128,9 @@ def _one_line(boxed: str) -> str:
         if not is_rule:
             said.append(line)
     text = textwrap.dedent("\n".join(said)).splitlines()
+    of_type = re.match(r"Error parsing (\S+): .*? from \[(.*?)\]", " ".join(" ".join(text).split()))
+    if of_type:
+        return f"{of_type[1]} cannot be {of_type[2]}"
     if text and text[0].startswith("Missing from"):
         text = [text[0], ", ".join(line.strip() for line in text[1:] if not line.startswith(" " * 8))]
     return " ".join(" ".join(text).split())

@@ -10,15 +10,16 @@ from typing import Annotated
 import tyro
 
 from winze.cli.exit_codes import printable_lines
+from winze.cli.option import option
 
 
 @dataclass(frozen=True)
 class CompareVerb:
-    """Put two or more scans side by side on one page."""
+    """Compare two or more scans on one page."""
 
-    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR DIR ...")]
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, option("DIR DIR ...")]
     """folders that `winze scan` wrote"""
-    out: Path
+    out: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """the page to write, such as both.html"""
 
     def run(self) -> None:

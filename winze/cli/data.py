@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from typing import Annotated
 
 from winze.cli.exit_codes import printable
+from winze.cli.option import option
 
 
 @dataclass(frozen=True)
 class DataVerb:
-    """List the known data sets: which are at hand, how large they are, and where."""
+    """List the known data sets: their size, their classes, and where on this machine they are."""
 
-    root: str | None = None
-    """look in this folder instead of the one that WINZE_DATA names"""
+    root: Annotated[str | None, option("DIR", "the folder that the variable WINZE_DATA names")] = None
+    """the folder to search for data sets"""
 
     def run(self) -> None:
         from winze.data import SYNTAX, available

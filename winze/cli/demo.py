@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from winze.cli.option import option
 
 if TYPE_CHECKING:
     import torch
@@ -36,12 +40,12 @@ class DemoVerb:
     trained twice, with plain and with decayed shortcuts, which lower the rank of its last features.
     """
 
-    out: Path = Path("demo")
+    out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("demo")
     """the folder to write: mlp, plain, decayed, and report.html"""
     seed: int = 0
     """seed of the weights and of the order of the samples"""
-    epochs: int | None = None
-    """train for this many epochs instead of 30 (mlp) and 15"""
+    epochs: Annotated[int | None, option("N", "30 for mlp, 15 for plain and decayed")] = None
+    """epochs of training"""
 
     def run(self) -> None:
         from winze import observe

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
+from winze.cli.option import option
 from winze.readings.point import Point, shown
 
 if TYPE_CHECKING:
@@ -20,16 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ListVerb:
-    """List the recipes: system, paper, what each shows, its axes and scales, and how many claims have which verdict.
+    """List the recipes: paper, what each shows, its axes and scales, and how many claims have which verdict."""
 
-    `winze list RECIPE` lists one with its points and every claim; a file of your own, my_recipe.py, works too.
-    """
-
-    recipe: Annotated[str | None, tyro.conf.Positional, tyro.conf.arg(metavar="[RECIPE]")] = None
-    """one recipe, such as tunnel/main, with every claim"""
-    results: Path = Path("results")
+    recipe: Annotated[str | None, tyro.conf.Positional, option("[RECIPE]", "all")] = None
+    """one recipe, such as tunnel/main, or a file of your own, such as my_recipe.py, with its points and every claim"""
+    results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
     """the folder of kept readings that verdicts rest on"""
-    runs: Path = Path("runs")
+    runs: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of your own runs"""
 
     def run(self) -> None:
@@ -38,6 +36,8 @@ class ListVerb:
         chosen = recipes() if self.recipe is None else {self.recipe: recipe(self.recipe)}
         parts = ("".join(f"{line}\n" for line in self._lines(one)) for one in chosen.values())
         sys.stdout.write("\n".join(parts))
+        if not self.results.is_dir():
+            _tell(f"winze: there is no folder {self.results} of kept readings here: --results names it\n")
 
     def _lines(self, recipe: Recipe) -> Iterator[str]:
         """What there is to say of a recipe."""
@@ -65,15 +65,17 @@ class ListVerb:
         yield f"  verdicts  {damage or counted(nearest(recipe, kept)) or 'there are no claims'}"
         on_digits = {scale: runs for scale, runs in kept.items() if is_stand_in(recipe, scale)}
         if on_digits:
-            yield f"  digits    {_runs(on_digits)}, in no tally: `winze list {recipe.name}` has the verdicts"
+            yield f"  digits    {_runs(on_digits)}, not counted: `winze list {recipe.name}` has the verdicts"
         own = finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n"))
         if own:
-            yield f"  {self.runs}: {_runs(own)}; {counted(nearest(recipe, own))}"
+            only_digits = all(is_stand_in(recipe, scale) for scale in own)
+            verdicts = "on digits, not counted" if only_digits else counted(nearest(recipe, own))
+            yield f"  {self.runs}: {_runs(own)}; {verdicts}"
         if self.recipe is not None:
-            yield from self._details(recipe, kept)
+            yield from self._details(recipe, kept or own)
 
     def _details(self, recipe: Recipe, kept: Mapping[str, RunReadings]) -> Iterator[str]:
-        """Points, departures, claims with their cells, and failed runs."""
+        """Points, departures, claims with their cells, and failed runs: of kept readings, else of one's own runs."""
         from winze.lab.claims.table import failures, lines
 
         for scale, one in recipe.scales.items():

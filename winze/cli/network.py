@@ -198,5 +198,6 @@ def device_named(name: str | None) -> torch.device:
         torch.zeros(1, device=device)
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ValueError(f"device {name!r} cannot be used: {first}") from error
+        why = "write cpu, cuda or cuda:1" if first.startswith("Expected one of") else first
+        raise ValueError(f"device {name!r} cannot be used: {why}") from error
     return device

@@ -11,21 +11,23 @@ from typing import Annotated
 
 import tyro
 
+from winze.cli.option import option
+
 
 @dataclass(frozen=True)
 class PlayVerb:
     """Watch networks learn in the browser; with folders or files, walk through stored scans or runs layer by layer."""
 
-    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, tyro.conf.arg(metavar="DIR|FILE ...")] = ()
+    folders: Annotated[tuple[Path, ...], tyro.conf.Positional, option("DIR|FILE ...", "train in the browser")] = ()
     """folders that `winze scan` or `winze run` wrote, or a file of kept runs (results/SYSTEM/RECIPE.json)"""
     host: str = "127.0.0.1"
-    """address to listen on; any other than this machine's own needs a token, which is printed"""
+    """address to listen on; one that other machines can reach needs a token, which is part of the printed address"""
     port: int = 8765
-    """port to listen on; 0: any that is free"""
-    token: str | None = None
-    """token of your own (a random one, where a token is needed)"""
+    """port to listen on; 0 picks a free one"""
+    token: Annotated[str | None, option("TOKEN", "a random one where --host needs one")] = None
+    """token that the address must hold"""
     users: int = 8
-    """pages that may train at once, each in a process of its own"""
+    """how many pages may train at once, each in its own process"""
     browser: bool = True
     """open the page in the browser"""
 

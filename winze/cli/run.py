@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from winze.cli.exit_codes import BAD_INPUT, FAULT, FailedError, is_bad_input, printable, said
+from winze.cli.option import option
 
 if TYPE_CHECKING:
     from winze.lab import Job, Outcome, Recipe
@@ -33,24 +34,22 @@ class RunVerb:
     """the recipe, such as tunnel/main (see `winze list`), or a file of your own such as my_recipe.py"""
     scale: Annotated[str, tyro.conf.arg(metavar="S")]
     """how much: smoke (seconds), cpu (minutes on 2 cores), gpu (on one large GPU), paper (the published setting)"""
-    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=A,B")] = ()
-    """only these values of an axis, such as alpha=.6,.4; may be repeated"""
-    changes: Annotated[
-        tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(name="set", metavar="FIELD=VALUE")
-    ] = ()
+    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("AXIS=A,B", "all values of the scale")] = ()
+    """run only these values of an axis, such as alpha=.6,.4; may be repeated"""
+    changes: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("FIELD=VALUE", name="set")] = ()
     """replace a setting of every point, such as network.rule.alpha_min=.55; may be repeated"""
-    seeds: Annotated[str | None, tyro.conf.arg(metavar="0,1")] = None
-    """these seeds instead of the scale's"""
+    seeds: Annotated[str | None, option("0,1", "those of the scale")] = None
+    """run these seeds"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """runs at once: in this many processes, or on each GPU or machine of the cluster with --on ray"""
-    on: Literal["ray"] | None = None
-    """a Ray cluster: the one at RAY_ADDRESS, or this machine"""
+    """runs at once, each in its own process; with --on ray, runs at once on each GPU or machine of the cluster"""
+    on: Annotated[Literal["ray"] | None, option("ray", "this machine")] = None
+    """run on a Ray cluster: the one at RAY_ADDRESS, else one started on this machine"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs"""
     accelerator: Literal["auto", "cpu", "cuda", "gpu", "mps"] = "auto"
-    """what to train on (a GPU where there is one)"""
+    """device to train on; auto takes a GPU where there is one"""
     devices: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """devices of one run; more than one: start with torchrun"""
+    """devices per run; with more than one, start the command with torchrun"""
     strategy: str = "auto"
     """how several devices share a run: ddp, fsdp, as Lightning Fabric names them"""
     compile: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False

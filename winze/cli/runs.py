@@ -14,6 +14,7 @@ import tyro
 
 from winze.cli.data import table
 from winze.cli.exit_codes import BAD_INPUT, FailedError, printable
+from winze.cli.option import option
 from winze.readings.point import shown
 
 if TYPE_CHECKING:
@@ -29,27 +30,27 @@ RunState = Literal["done", "failed", "running", "unfinished", "unreadable"]
 class RunsVerb:
     """List runs, compare two, remove failed and unfinished ones, or keep their readings.
 
-    `winze runs` lists all, the newest last. `winze runs compare 3f2a 91bc` lists the settings in which two runs differ
-    and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs; with `--yes` it removes them.
-    `winze runs keep` adds the readings of finished runs to results/, from which `winze list` and docs/results judge.
+    Runs are listed with the newest last. `winze runs compare 3f2a 91bc` prints the settings in which two runs differ,
+    and their outcomes. `winze runs clean` lists failed, unfinished and damaged runs, and removes them with `--yes`.
+    The readings that `winze runs keep` adds to results/ are what `winze list` and docs/results judge claims by.
     """
 
     what: Annotated[What, tyro.conf.Positional] = "list"
-    """what to do"""
-    names: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...")] = ()
+    """list, compare two, remove (clean), or add readings to results/ (keep)"""
+    names: Annotated[tuple[str, ...], tyro.conf.Positional, option("RUN ...", "all")] = ()
     """runs, by the start of their key"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs, as `winze run --out` had it"""
-    recipe: str | None = None
-    """only those of this recipe; a glob such as 'tunnel/*', or a file of your own such as my_recipe.py"""
-    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], tyro.conf.arg(metavar="AXIS=VALUE")] = ()
-    """only those at this value of an axis, such as alpha=0.6; may be repeated"""
-    status: RunState | None = None
-    """only those in this state; `unfinished` was killed or interrupted, and `winze run` resumes it"""
+    recipe: Annotated[str | None, option("RECIPE", "all")] = None
+    """only runs of this recipe, of a glob such as 'tunnel/*', or of the recipe in a file such as my_recipe.py"""
+    at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("AXIS=VALUE", "all")] = ()
+    """only runs at this value of an axis, such as alpha=0.6; may be repeated"""
+    status: Annotated[RunState | None, option("done|failed|running|unfinished|unreadable", "all")] = None
+    """only runs in this state; an unfinished run was killed or interrupted, and `winze run` resumes it"""
     yes: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """clean: really remove"""
+    """clean: remove the runs; without it they are only listed"""
     results: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("results")
-    """keep: the folder of kept readings"""
+    """keep: the folder that the readings are added to"""
 
     def run(self) -> None:
         from winze.lab.runs.store import Runs as Store

@@ -14,6 +14,7 @@ import tyro
 
 from winze.cli.exit_codes import printable, printable_lines
 from winze.cli.network import Normalise
+from winze.cli.option import option
 
 if TYPE_CHECKING:
     import torch
@@ -32,46 +33,48 @@ class ScanVerb:
     """what the network was trained on: a name, or some of its classes (`winze data`), an image folder, an .npz file"""
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")]
     """the folder to write: readings, report.html, a copy of the weights"""
-    ood: Annotated[tuple[str, ...], tyro.conf.arg(metavar="D2 ...")] = ()
-    """out-of-distribution data, on which the features of every place are probed too"""
-    weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
-    """the network's weights: safetensors, or a torch checkpoint of tensors"""
+    ood: Annotated[tuple[str, ...], option("D2 ...", "none")] = ()
+    """out-of-distribution data: probes are fitted and evaluated on these too, at every place"""
+    weights: Annotated[Path | None, option("F", "random weights")] = None
+    """the network's weights: safetensors, or a torch checkpoint that holds tensors only"""
     pretrained: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
-    """take the weights of timm, torchvision, or winze (vgg19x0.25, resnet20, vit6x128, trained on CIFAR-10)"""
-    places: Annotated[tuple[str, ...], tyro.conf.arg(metavar="P ...")] = ()
-    """where to read: `layers`, or module names and globs such as 'layer3.*' (blocks; layers where there are none)"""
+    """take the published weights of timm, torchvision or winze (vgg19x0.25, resnet20, vit6x128, trained on CIFAR-10)"""
+    places: Annotated[tuple[str, ...], option("P ...", "blocks; layers where there are none")] = ()
+    """where to read features: `layers`, or module names and globs such as 'layer3.*'"""
     pool: str = "mean"
     """how feature maps become features: mean, flatten, token (the class token), or K for a K x K grid"""
     probe: Literal["ridge", "adam"] = "ridge"
     """how probes are fitted: closed form in the same pass (ridge), or 30 epochs of Adam (adam)"""
-    layout: Annotated[str | None, tyro.conf.arg(metavar="AXES")] = None
-    """the order of a feature map's axes, where a scan asks for it: BCHW, BHWC, BCL or BLC"""
-    limit: int | None = None
+    layout: Annotated[str | None, option("AXES", "found by a trial forward")] = None
+    """order of the axes of feature maps: BCHW, BHWC, BCL or BLC; needed only where the scan asks for it"""
+    limit: Annotated[int | None, option("N", "all")] = None
     """use at most this many training and this many test samples, spread over the classes"""
     batch: int = 256
     """samples per batch"""
     max_features: Annotated[int, tyro.conf.arg(metavar="N")] = 8000
-    """of wider places, this many random features enter ranks, CKA and ridge probes; fewer take less memory"""
+    """at places with more features, this many random ones enter ranks, CKA and ridge probes; fewer take less memory"""
     memory: Annotated[float, tyro.conf.arg(metavar="GB")] = 4.0
-    """gigabytes of moments in memory at once; places that do not fit are read in further passes"""
-    device: str | None = None
-    """cpu, cuda, cuda:1 (a GPU where there is one)"""
-    embed: Literal["pca", "tsne", "umap"] | None = None
-    """also embed the features of every place in two dimensions"""
+    """gigabytes for the accumulators of all places; places that do not fit are read in further passes"""
+    device: Annotated[str | None, option("DEVICE", "a GPU where there is one")] = None
+    """cpu, cuda or cuda:1"""
+    embed: Annotated[Literal["pca", "tsne", "umap"] | None, option("pca|tsne|umap", "none")] = None
+    """also embed the test samples in two dimensions, at up to eight places"""
     costs: bool = True
     """measure parameters, FLOPs and seconds of the network cut after every place"""
-    size: int | None = None
-    """resize images to squares of this many pixels (the network's size for published weights, else the data's)"""
-    normalise: Normalise | None = None
-    """normalise by the mean and deviation of the network (default for published weights) or of the data"""
+    size: Annotated[int | None, option("PIXELS", "the network's size for published weights, else the data's")] = None
+    """resize images to squares of this many pixels"""
+    normalise: Annotated[
+        Normalise | None, option("network|data", "that of the network for published weights, else of the data")
+    ] = None
+    """normalise inputs by this mean and standard deviation"""
     keep: bool = True
     """keep a copy of the weights in the folder, so that `winze truncate` needs nothing else"""
     seed: int = 0
     """seed of random weights"""
     jobs: Annotated[int, tyro.conf.arg(metavar="N")] = 1
-    """read the data in shards: in this many processes, or on each GPU or machine of the cluster with --on ray"""
-    on: Literal["ray"] | None = None
-    """a Ray cluster: the one at RAY_ADDRESS, or this machine"""
+    """read the data in this many processes at once; with --on ray, in this many workers of the cluster"""
+    on: Annotated[Literal["ray"] | None, option("ray", "this machine")] = None
+    """run on a Ray cluster: the one at RAY_ADDRESS, else one started on this machine"""
 
     def run(self) -> None:
         from winze import observe

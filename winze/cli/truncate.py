@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import tyro
 
 from winze.cli.exit_codes import printable_lines
+from winze.cli.option import option
 
 if TYPE_CHECKING:
     from winze.data import Batches
@@ -24,14 +25,14 @@ class TruncateVerb:
     """a folder that `winze scan` wrote"""
     save: Annotated[Path, tyro.conf.arg(metavar="FILE")]
     """the file to write: small.safetensors (`winze.load` reads it back), small.onnx or small.pt2 (torch.export)"""
-    at: Annotated[str | None, tyro.conf.arg(metavar="PLACE")] = None
-    """the last place to keep, by name (where the tunnel starts)"""
-    data: Annotated[str | None, tyro.conf.arg(metavar="D")] = None
-    """test data on which the accuracy is measured (those of the scan, where they are a named set that is at hand)"""
-    net: Annotated[str | None, tyro.conf.arg(metavar="NET")] = None
-    """the network's name, where the folder does not know it"""
-    weights: Annotated[Path | None, tyro.conf.arg(metavar="F")] = None
-    """the network's weights, where the folder does not hold them"""
+    at: Annotated[str | None, option("PLACE", "the start of the tunnel")] = None
+    """the last place to keep, by name"""
+    data: Annotated[str | None, option("D", "the scan's, where it is a named data set at hand; else estimated")] = None
+    """test data on which the accuracy of the cut network is measured"""
+    net: Annotated[str | None, option("NET", "as the folder says")] = None
+    """the network's name"""
+    weights: Annotated[Path | None, option("F", "those in the folder")] = None
+    """the network's weights"""
     force: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
     """cut although the scan is of another network or of other weights"""
     trust: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
@@ -46,11 +47,12 @@ class TruncateVerb:
         with stored(self.folder):
             scan = observe.Scan.load(self.folder)
             net = rebuilt(scan, self.folder, self.net, self.weights, self.trust)
-            small = observe.truncate(
-                net, scan, at=self.at, data=self._test(scan.readings.conventions), force=self.force
-            )
+            test = self._test(scan.readings.conventions)
+            small = observe.truncate(net, scan, at=self.at, data=test, force=self.force)
             file.parent.mkdir(parents=True, exist_ok=True)
             observe.save(small, file)
+        if test is None:
+            sys.stderr.write("winze: the accuracy is an estimate of the scan; --data measures it on test data\n")
         sys.stdout.write(printable_lines(f"{small.cut}\n{file}\n"))
 
     def _test(self, told: Mapping[str, Any]) -> Batches | None:

@@ -96,7 +96,9 @@ class Preprocess:
             pair = None if size is None else (int(size[0]), int(size[1]))
             return cls(pair, _floats(values["mean"]), _floats(values["std"]), int(values["channels"]), fit)
         except (KeyError, TypeError, IndexError) as error:
-            raise DataError(f"preprocess: not a stored preprocessing: {dict(values)!r}") from error
+            shown = repr(values)
+            short = shown if len(shown) <= 80 else f"{shown[:77]}..."
+            raise DataError(f"preprocess: not a stored preprocessing: {short}") from error
 
 
 def _pair(size: int | tuple[int, int] | None) -> tuple[int, int] | None:

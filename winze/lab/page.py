@@ -45,6 +45,7 @@ def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.P
         _listed("failed", "Runs that failed to learn, which no verdict counts", failures(recipe, runs)),
         *_figures(recipe, runs, Path(file)),
         _numbers(recipe, runs),
+        _listed("changed", "Settings changed by --set", [f"{name} = {one}" for name, one in recipe.changed.items()]),
         _listed("departures", "Departures from the paper", [*recipe.departures, *recipe.scale(scale).departures]),
         _conventions(runs),
     ]
@@ -102,6 +103,7 @@ def _numbers(recipe: Recipe, runs: RunReadings) -> Section | None:
     asked = [one.check.quantity for one in (*recipe.claims, *recipe.questions) if one.check.quantity is not None]
     numbers: dict[str, Quantity] = {**QUANTITIES, **recipe.quantities}
     numbers |= {name: quantity for quantity, name in (resolved(one, recipe.quantities) for one in asked)}
+    numbers = {name.replace("_", " "): quantity for name, quantity in numbers.items()}  # the same number once
     rows = []
     for name, quantity in numbers.items():
         for point, one in runs.items():
@@ -109,7 +111,7 @@ def _numbers(recipe: Recipe, runs: RunReadings) -> Section | None:
             known = [value for value in values if math.isfinite(value)]
             if known:
                 mean = number(sum(known) / len(known))
-                rows.append([name.replace("_", " "), str(point), mean, *map(number, values)])
+                rows.append([name, str(point), mean, *map(number, values)])
     heads = ["quantity", "point", "mean", *(f"seed {seed}" for seed in seeds)]
     return section("numbers", "Numbers", table("Every quantity by point and seed", heads, rows)) if rows else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from winze.modes import unchanged
+from winze.modes import unchanged, written_by_switching
 from winze.networks.trained_rules import rules_of
 from winze.networks.unwrap import NAMES, unwrapped
 
@@ -35,16 +35,28 @@ def fingerprint(net: nn.Module) -> dict[str, str]:
     `architecture`: names and classes of its modules, names and shapes of its parameters and persistent buffers;
     `rules`: what stands at its junctions; `weights`: the dtypes and bytes of all parameters and persistent buffers.
     """
+    return begun_fingerprint(net)()
+
+
+def begun_fingerprint(net: nn.Module) -> Callable[[], dict[str, str]]:
+    """The fingerprint of a network as it is now: threads hash the weights until it is called for.
+
+    Meanwhile the network may run, in any mode, and move to another device: parameters are read where they are, and
+    whatever a run may write is copied before.
+    """
     net = unwrapped(net)
     state = sorted(((_plain(name), value) for name, value in net.state_dict().items()), key=lambda entry: entry[0])
     held = [(name, value) for name, value in state if isinstance(value, Tensor)]
     modules = {_plain(name): type(module).__name__ for name, module in net.named_modules()}  # inner after their wrapper
-    digests = _digests([value for _, value in held])
-    return {
-        "architecture": _hash([modules, [(name, list(value.shape)) for name, value in held]]),
-        "rules": _hash(rules_of(net)),
-        "weights": _hash([(str(value.dtype), digest) for (_, value), digest in zip(held, digests, strict=True)]),
-    }
+    known = {"architecture": _hash([modules, [(name, list(value.shape)) for name, value in held]])}
+    known["rules"] = _hash(rules_of(net))
+    digests = _begun_digests([value for _, value in held], _steady(net))
+
+    def finished() -> dict[str, str]:
+        told = [(str(value.dtype), digest) for (_, value), digest in zip(held, digests(), strict=True)]
+        return {**known, "weights": _hash(told)}
+
+    return finished
 
 
 def answers(net: nn.Module, shape: Sequence[int]) -> str:
@@ -105,7 +117,15 @@ def _plain(name: str) -> str:
     return ".".join(part for part in name.split(".") if part not in NAMES)
 
 
-def _digests(tensors: Sequence[Tensor]) -> list[str]:
+def _steady(net: nn.Module) -> set[int]:
+    """The addresses of plain parameters that neither a run nor a switch of modes writes; the others are copied."""
+    written = set(map(id, written_by_switching(net)))
+    plain = (p for p in net.parameters() if type(p) is nn.Parameter and p.layout == torch.strided and not p.is_meta)
+    return {parameter.data_ptr() for parameter in plain if id(parameter) not in written}
+
+
+@torch.no_grad()
+def _begun_digests(tensors: Sequence[Tensor], steady: set[int]) -> Callable[[], list[str]]:
     """The SHA-256 of each tensor; neighbours on one device are copied to the CPU at once and hashed by one thread."""
     parts: list[list[Tensor]] = []
     waiting = 0
@@ -114,9 +134,15 @@ def _digests(tensors: Sequence[Tensor]) -> list[str]:
         if not parts or waiting > TOGETHER or tensor.device != parts[-1][0].device:
             parts.append([])
             waiting = tensor.numel() * tensor.element_size()
-        parts[-1].append(tensor)
-    with ThreadPoolExecutor() as threads:  # hashing lets other threads run
-        return [digest for part in threads.map(_digests_of, parts) for digest in part]
+        parts[-1].append(tensor if _is_steady(tensor, steady) else _bytes(tensor).clone())
+    threads = ThreadPoolExecutor()  # hashing lets other threads run
+    found = [threads.submit(_digests_of, part) for part in parts]
+    threads.shutdown(wait=False)
+    return lambda: [digest for part in found for digest in part.result()]
+
+
+def _is_steady(tensor: Tensor, steady: set[int]) -> bool:
+    return type(tensor) is Tensor and tensor.layout == torch.strided and tensor.data_ptr() in steady
 
 
 @torch.no_grad()

@@ -50,12 +50,14 @@ class Scan:
     @property
     def data(self) -> str:
         """The name of the in-distribution data."""
-        return str(self.readings.conventions["data"])
+        return self.readings.conventions.data or facts.home(self.readings)
 
     @property
     def places(self) -> list[Place]:
         """The places that were scanned."""
-        names = self.readings.conventions["places"]
+        names = self.readings.conventions.places
+        if names is None:
+            return facts.places(self.readings)
         return [Place(i, len(names), name) for i, name in enumerate(names)]
 
     @property
@@ -86,7 +88,7 @@ class Scan:
 
     def best_for(self, data: str) -> Best:
         """The place with the best OOD accuracy, with kappa and rho over its curve."""
-        known = [self.data, *self.readings.conventions["ood"]]
+        known = [self.data, *(self.readings.conventions.ood or [])]
         if data not in known:
             raise ValueError(f"this scan has no data {data!r}; it has {', '.join(known)}")
         found = facts.best_for(self.readings, data)
@@ -117,11 +119,12 @@ class Scan:
 
     def report(self, path: str | Path) -> Path:
         """Write the HTML report, one file that opens anywhere."""
-        return compare({str(self.readings.conventions["network"]): self}, path)
+        return compare({self.readings.conventions.network or "network": self}, path)
 
     def _array(self, key: str, measure: str) -> np.ndarray:
         if key not in self.readings.arrays:
-            raise ValueError(f"this scan did not measure {measure!r}: it has {self.readings.conventions['measures']}")
+            known = self.readings.conventions.measures or facts.measures(self.readings)
+            raise ValueError(f"this scan did not measure {measure!r}: it has {', '.join(known)}")
         return self.readings.arrays[key]
 
 

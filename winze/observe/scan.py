@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils import _pytree as pytree
 
 from winze.measure import CKA, ClassMeans, Probe
 from winze.measure.registry import OF_MOMENTS, chosen, measures_for
 from winze.memory import enough_memory
 from winze.modes import unchanged
-from winze.networks import ANSWERS, answers, fingerprint, interpreted, unwrapped
+from winze.networks import ANSWERS, answers, begun_fingerprint, interpreted, is_untrained, unwrapped
 from winze.observe.cut.costs import SAMPLES
 from winze.observe.cut.every_cut import measure_cuts
 from winze.observe.passes.feed import Feed, is_pair, pair
@@ -35,6 +36,7 @@ from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan
 from winze.progress import tracker
 from winze.readings import Readings
+from winze.readings.facts import FRESH
 from winze.shape.sums.example import Example
 
 PROBES = ("ridge", "adam")
@@ -101,7 +103,7 @@ def scan(
     others = {key: _both(key, given, net, batch) for key, given in (ood or {}).items()}
     if name in others:
         raise ValueError(f"ood= has {name!r}, which is the name of the data itself: rename one of them")
-    began, whose = time.perf_counter(), fingerprint(net)  # in its own mode: another mode may merge its weights
+    began, hashed = time.perf_counter(), begun_fingerprint(net)  # in its own mode: another mode may merge its weights
     track = tracker(progress)
     loaders = generators(train, test, *(part for both in others.values() for part in both))
     with _placed(net, device) as where, interpreted(net), unchanged(net, training=False, generators=loaders):
@@ -119,8 +121,9 @@ def scan(
             except Exception:
                 test_feed.checked_example(net)  # raises where the network does not take the samples
                 raise
-            if train_feed is not None and is_pair(train_feed.data):
+            if train_feed is not None and is_pair(train_feed.data) and not _alike(train_feed.example(), given):
                 train_feed.checked_example(net)
+        whose = hashed()
         check_pool(pool, {spot.place.name: spot.shape for spot in spots})
         reader = Reader(net, spots, taken, max_features, track, crew, turned, recorded=True)
         full = [spot.width(taken) for spot in spots] if example is None else reader.widths(test_feed)
@@ -161,6 +164,7 @@ def scan(
             seed=seed,
             example=shape,
             embedding=embed,
+            weights=FRESH if is_untrained(net) else None,
             memory_format="channels last" if turned else "as given",
             dtype=str(next((p.dtype for p in net.parameters()), torch.float32)).removeprefix("torch."),
             device=str(where),
@@ -317,6 +321,13 @@ def _unread(spots: Spots) -> list[str]:
         if names:
             notes.append(f"could not be read, so blocks inside are not places: {shown} ({how})")
     return notes
+
+
+def _alike(one: Any, other: Any) -> bool:
+    """Whether two examples are tensors of the same shapes and types: a network that took one takes the other."""
+    (leaves, tree), (others, another) = pytree.tree_flatten(one), pytree.tree_flatten(other)
+    tensors = all(isinstance(leaf, Tensor) for leaf in (*leaves, *others))
+    return tensors and tree == another and [(t.shape, t.dtype) for t in leaves] == [(t.shape, t.dtype) for t in others]
 
 
 def _both(name: str, given: AnyData, net: nn.Module, batch: int) -> tuple[AnyData, AnyData]:

@@ -21,6 +21,7 @@ NAN = float("nan")
 FAR = 0.1  # above the network's own accuracy, a last probe says that its outputs mean other labels
 LEARNT = 0.1  # of the accuracy above chance, which a network with far better features needs
 VARIANCES = ("intra_variance", "inter_variance")
+FRESH = "as initialised"  # the convention `weights` of a network whose norm layers show that it was not trained
 MOST_FEATURES = 8000  # of a place, for the variances of a scan by default
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -178,6 +179,8 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
         owner = "the network's own accuracy" if known.own else "the last-layer probe"
         why = f"{percent(threshold)} of {owner} are {percent(wanted)}, not above chance, {percent(chance)}"
         known = replace(known, refused=why)
+    if not known.refused and name == home(readings) and readings.conventions.weights == FRESH:
+        known = replace(known, refused="the network was not trained: its norm layers are as they were initialised")
     if known.refused:
         return Entrance(Tunnel.none(known.refused, threshold, known.accuracy), False, known)
     correct = readings.arrays.get(f"correct/{name}")
@@ -214,9 +217,16 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
         return replace(by_probe, note=said)
     least, renamed = 0.0, readings.conventions.relabelled_accuracy
     far = last.value > own.value + FAR
-    if far and isinstance(renamed, float):  # either its outputs are other classes, or it was not trained on them
-        least = LEARNT
+    if chance is not None:  # random outputs depend on the input too, so they predict a little
+        least = chance + (last.value - chance) / 3
+        if far and isinstance(renamed, float):  # either its outputs are other classes, or it was not trained on them
+            least = chance + LEARNT * (1 - chance)
     refused = _at_chance("the network's own accuracy", own, chance, least)
+    if refused and chance is not None and own.n and wilson(own.value, own.n)[0] > chance:
+        refused = (
+            f"the network's own accuracy, {percent(own.value)}, is little above chance, {percent(chance)}, and the "
+            f"last-layer probe reaches {percent(last.value)}"
+        )
     if far and (not refused or (isinstance(renamed, float) and _are_renamed(renamed, last, chance))):
         said = (
             f"The last-layer probe reaches {percent(last.value)}, far above the network's own accuracy, "
@@ -228,15 +238,19 @@ def reference(readings: Readings, data: str | None = None) -> Reference:
 
 
 def _are_renamed(renamed: float, last: Row, chance: float | None) -> bool:
-    """Whether outputs mean other labels: with those they come near the last probe, and clearly above chance."""
+    """Whether outputs mean other labels: with those they come near the last probe, and more than halfway from chance.
+
+    Random outputs depend on the input too, and reach up to a third of the way.
+    """
     low, _ = wilson(renamed, last.n) if last.n else (renamed, renamed)
-    return renamed >= last.value - FAR and (chance is None or low > chance)
+    least = 0.0 if chance is None else chance + (last.value - chance) / 2
+    return renamed >= last.value - FAR and low > least
 
 
 def _at_chance(what: str, row: Row, chance: float | None, least: float = 0.0) -> str:
-    """Why an accuracy means nothing: its interval includes chance, or what a share `least` of the rest adds to it."""
+    """Why an accuracy means nothing: its interval includes chance, or an accuracy `least` above that."""
     low, high = wilson(row.value, row.n) if row.n else (row.value, row.value)
-    if chance is None or low > chance + least * (1 - chance):
+    if chance is None or low > max(chance, least):
         return ""
     between = f" (95 % interval {percent(low)} to {percent(high)})" if row.n else ""
     return f"{what}, {percent(row.value)}{between}, is not clearly above chance, {percent(chance)}"

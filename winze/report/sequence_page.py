@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 NOTES = {
     "matrix": "R[t, k]: accuracy on task k after training on task t. Below the diagonal: what is kept of earlier "
     "tasks. Above it: tasks not yet trained on.",
-    "curves": "One line per task; upright lines are task switches.",
+    "curves": "One line per task; vertical lines are task switches.",
     "cka_drift": "1 - CKA between the features after task 1 and after each later task, on test samples of task 1. "
     "Bright layers moved.",
     "probe": "Linear probes on the data of task 1 after each task: what the features still hold of it.",
@@ -95,7 +95,7 @@ def matrix_figure(readings: Readings, theme: str = "light") -> matplotlib.figure
 
 
 def curves_figure(readings: Readings, theme: str = "light") -> matplotlib.figure.Figure:
-    """Draw the accuracy on every task at every evaluation; upright lines are task switches."""
+    """Draw the accuracy on every task at every evaluation; vertical lines are task switches."""
     curves, names = readings.arrays["curves"], readings.conventions["tasks"]
     with style.use(theme) as colours:
         drawing = style.figure()

@@ -429,11 +429,11 @@ def test_a_run_that_was_kept_before_its_config_had_a_field_is_not_kept_twice(rec
     assert sum(len(seeds) for seeds in load(recipe, tmp_path)["cpu"].values()) == 2
 
 
-def test_results_of_another_version_are_refused(recipe, folders, tmp_path):
+def test_results_of_another_version_are_refused_with_the_way_out(recipe, folders, tmp_path):
     add_all(folders[:1], recipe, tmp_path)
     file = file_of(recipe, tmp_path)
     file.write_text(file.read_text().replace('"version": 3', '"version": 2', 1))
-    with pytest.raises(ResultsError, match=r"holds no winze results of version 3, which `winze runs keep` writes"):
+    with pytest.raises(ResultsError, match=r"holds no winze results of version 3; results/rekey.py translates"):
         load(recipe, tmp_path)
 
 

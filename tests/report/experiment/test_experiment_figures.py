@@ -8,7 +8,9 @@ from winze.readings import Point, Readings
 from winze.report import style
 from winze.report.experiment import UnreadError, over_depth, over_setting, over_training, profiles, tunnel_starts
 from winze.report.experiment.drawing import looks_of
+from winze.report.experiment.image_sheets import tiled
 from winze.report.scan.cka_map import distance_map, training_map
+from winze.report.scan.embedding_plot import embedding
 from winze.report.scan.profile import depth_axis
 
 LIGHT = style.THEMES["light"]
@@ -268,3 +270,20 @@ def test_ticks_stand_at_layers_that_there_are():
     axes = style.figure().add_subplot()
     depth_axis(axes, np.array([3, 5, 7, 9]))
     assert list(axes.get_xticks()) == [3, 5, 7, 9]
+
+
+@pytest.mark.parametrize(("kind", "white"), [(np.uint8, 255), (float, 1)])
+def test_images_of_a_sheet_stand_in_rows_and_columns_with_white_lines_between(kind, white):
+    images = np.arange(2 * 3 * 4 * 5).reshape(2, 3, 1, 4, 5).astype(kind)
+    sheet = tiled(images)
+    assert sheet.shape == (2 * 4 + 1, 3 * 5 + 2, 1)
+    assert (sheet[5:, 12:, 0] == images[1, 2, 0]).all()
+    assert (sheet[4] == white).all()
+    assert (sheet[:, [5, 11]] == white).all()
+
+
+def test_an_embedding_is_titled_by_its_scan_and_layer():
+    made = Readings(conventions={"data": "digits"})
+    made.arrays["embedding/5"], made.arrays["embedding/labels"] = np.zeros((4, 2)), np.arange(4)
+    drawing = embedding({"digits, alpha 0.6": made, "": made})
+    assert [axes.get_title("left") for axes in drawing.axes] == ["digits, alpha 0.6, layer 6", "layer 6"]

@@ -199,7 +199,11 @@ def test_a_cut_that_is_better_than_the_network_is_told_as_a_gain() -> None:
     [
         (0.11, 0.12, "own accuracy, 11 % .*, is not clearly above chance, 10 %"),  # untrained
         (0.03, 0.15, "own accuracy, 3 % .*, is not clearly above chance"),
-        (0.15, 0.25, "own accuracy, 15 % .*, is not clearly above chance"),  # some luck, and features are far better
+        (
+            0.15,
+            0.25,
+            "own accuracy, 15 %, is little above chance, 10 %, and the last-layer probe reaches 90 %",
+        ),  # some luck, and features are far better
         (0.11, 0.85, "do not match these labels"),  # it has learnt this data under other names
         (0.01, 0.88, "do not match these labels"),
         (0.5, 0.5, "do not match these labels"),
@@ -216,6 +220,13 @@ def test_a_network_that_has_not_learnt_is_told_from_one_that_names_classes_other
     assert found is not None
     assert (found.tunnel.start is None) == first.startswith("No tunnel")
     assert bool(found.tunnel.reason) == first.startswith("No tunnel")
+
+
+@pytest.mark.parametrize(("own", "refused"), [(0.135, True), (0.17, False)])
+def test_outputs_that_predict_little_of_what_the_last_probe_does_may_be_random(own: float, refused: bool) -> None:
+    readings = scan(probe=[0.2, 0.19, 0.19], accuracy=own)
+    readings.conventions = readings.conventions.having(relabelled_accuracy=own, chance={"cifar10": 0.1})
+    assert summary(readings)[0].startswith("No tunnel") == refused
 
 
 def test_outputs_that_name_the_largest_class_under_another_name_have_learnt_nothing() -> None:

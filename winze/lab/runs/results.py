@@ -263,7 +263,8 @@ def _entries(file: Path, recipe: str | None) -> list[dict[str, Any]]:
         raise ResultsError(f"{file} was cut short or is not JSON: {error}") from error
     if not isinstance(told, dict) or told.get("kind") != KIND or told.get("version") != VERSION:
         raise ResultsError(
-            f"{file} holds no {KIND} of version {VERSION}, which `winze runs keep` writes; older versions are not read"
+            f"{file} holds no {KIND} of version {VERSION}; results/rekey.py translates older ones, `winze runs keep` "
+            "writes new ones"
         )
     if told.get("sha256") != hashlib.sha256(body.partition(b"\n")[2]).hexdigest():
         raise ResultsError(f"{file} was changed by hand: its SHA-256 differs; restore the committed file")

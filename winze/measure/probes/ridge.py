@@ -16,6 +16,10 @@ from winze.measure.streaming.stack import Stack, alike
 from winze.measure.value import CONSTANT
 
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-12, 5))  # per sample: sklearn's alpha is n times as large
+TOGETHER = 7 << 20
+"""Elements of the matrices that are solved together for several penalties: 59 MB in float64."""
+DEVICES = ("cuda",)
+"""Where they are."""
 
 
 @dataclass(frozen=True)
@@ -120,15 +124,22 @@ def _errors(train: Stack, held: Stack, penalties: Sequence[float]) -> Float64[Te
     if not bool(torch.isfinite(correlation).all()):
         finite = torch.isfinite(correlation).flatten(1).all(1).tolist()
         raise ValueError(f"{train.names[finite.index(False)]}: features are too large for their squares to be numbers")
-    errors, before = [], 0.0
+    count, classes = len(scale), target.shape[2]
+    errors = []
     with few_threads(correlation):
-        for penalty in penalties:
-            correlation.diagonal(dim1=1, dim2=2).add_(penalty - before)
-            before = penalty
-            factor, failed = torch.linalg.cholesky_ex(correlation)
-            weights = torch.cholesky_solve(target, factor)
-            inner = (weights * (scatter @ weights)).sum((1, 2))
-            offset = (shift @ weights)[:, 0] + shares - seen
-            error = inner - 2 * (weights * cross).sum((1, 2)) + offset.square().sum(1)
+        for some in correlation.new_tensor(penalties).split(_at_once(correlation)):
+            shifted = correlation[:, None].repeat(1, len(some), 1, 1)
+            shifted.diagonal(dim1=2, dim2=3).add_(some[:, None])
+            factor, failed = torch.linalg.cholesky_ex(shifted)
+            weights = torch.cholesky_solve(target[:, None].expand(-1, len(some), -1, -1), factor).transpose(1, 2)
+            side = weights.flatten(2)  # place, feature, classes of all penalties
+            inner = (side * (scatter @ side - 2 * cross.repeat(1, 1, len(some)))).sum(1).view(count, -1, classes).sum(2)
+            offset = (shift @ side).view(count, -1, classes) + (shares - seen)[:, None]
+            error = inner + offset.square().sum(2)
             errors.append(error.masked_fill(failed > 0, torch.inf))  # a penalty below the rounding of the correlations
-    return torch.stack(errors, 1) + (1 - seen.square().sum(1))[:, None]
+    return torch.cat(errors, 1) + (1 - seen.square().sum(1))[:, None]
+
+
+def _at_once(matrices: Tensor) -> int:
+    """For how many penalties these matrices are solved together: on a GPU several, where one call takes as long."""
+    return max(1, TOGETHER // matrices.numel()) if matrices.device.type in DEVICES else 1

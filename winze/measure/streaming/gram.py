@@ -105,8 +105,7 @@ class GramTable:
             self.above[len(block)] = _above(len(block), self.n, self.device)
         torch.index_select(grams.view(-1), 0, self.above[len(block)], out=self.pairs[rows].view(-1))
         self.diagonal[rows] = grams.diagonal(dim1=1, dim2=2)
-        self.noise[rows] = block.features[:, 0].double().square().sum(1)
-        self.noise[rows] *= self.n * block.rounding**2
+        self.noise[rows] = block.features[:, 0].double().square().sum(1) * (self.n * block.rounding**2)
         self.broken[rows] = 0.0 if rounded else block.broken
 
     def hsic(self, unbiased: bool) -> tuple[Float64[Tensor, "place place"], Float64[Tensor, "2 place"]]:

@@ -171,10 +171,8 @@ def truncate(
         sample = _example(net, scan, example if feed is None or example is not None else feed.example(SAMPLES))
         try:
             small = cut_at(net, scan, place, sample, head, copy=copy, network=network, note=note)
-        except CutError:
-            raise
         except (TypeError, RuntimeError, IndexError) as error:
-            if example is not None or is_out_of_memory(error):
+            if isinstance(error, CutError) or example is not None or is_out_of_memory(error):
                 raise
             raise ValueError(f"the network does not take noise of the scanned shape, pass example=: {error}") from error
         if measure:
@@ -329,16 +327,20 @@ def _device(net: nn.Module) -> torch.device:
 
 
 def _check_batches(small: Truncated, sample: Example, output: int) -> None:
-    """Raise where a cut network does not run, or runs at one batch size only."""
-    larger, found = sample.with_batch(sample.batch + 1), None
-    for each, wrong in ((sample, "does not run"), (larger, "runs at one batch size only")):
+    """Raise where a cut network does not run, or runs at one batch size only; its body has run on the sample before."""
+    found, errors = None, []
+    for each in (sample.with_batch(sample.batch + 1), sample):
         try:
             with torch.no_grad(), unchanged(small, training=False):
                 found = small(*each.args, **each.kwargs)
+            break
         except Exception as error:
             if is_out_of_memory(error):
                 raise
-            raise CutError(f"the cut network {wrong}: {error}") from error
+            errors.append(error)
+    if errors:
+        wrong = "runs at one batch size only" if len(errors) == 1 else "does not run"
+        raise CutError(f"the cut network {wrong}: {errors[-1]}") from errors[-1]
     tensors = [leaf for leaf in torch.utils._pytree.tree_leaves(found) if isinstance(leaf, Tensor)]
     first = tensors[output if output < len(tensors) else 0] if tensors else None
     if first is None or first.ndim == 0 or len(first) % (sample.batch + 1):

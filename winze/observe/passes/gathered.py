@@ -22,6 +22,9 @@ from winze.readings import Readings
 SMALL = 1024
 """Moments of at most so many features are moved to the CPU: their measures take many small operations."""
 
+DEVICES = ("cuda",)
+"""Where they come from."""
+
 KEPT = 1000
 """Test samples whose features are kept for embeddings and per-sample measures."""
 
@@ -38,9 +41,10 @@ class Store:
     def places(self, spots: Sequence[Spot], result: Gathered, probes: Sequence[Probe] | None) -> None:
         """The rows of each place, with probe heads and spectra."""
         spectra_found = spectra(result.moments) if chosen(self.wanted, ["spectrum"]) else []
-        moments = result.moments
-        if any(each.mean.is_cuda for each in moments) and max(each.features for each in moments) <= SMALL:
-            moments = on_cpu(moments)
+        moments = list(result.moments)
+        few = [i for i, each in enumerate(moments) if each.mean.device.type in DEVICES and each.features <= SMALL]
+        for i, each in zip(few, on_cpu([moments[i] for i in few]), strict=True):
+            moments[i] = each
         for i, spot in enumerate(spots):
             if probes is not None:
                 self._probe(spot.place, probes[i], float(result.correct[i].double().mean()), len(result.labels))

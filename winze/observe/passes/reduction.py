@@ -35,7 +35,7 @@ class Reduction:
     """Accumulates CKA, and the correctness of each place's probe per sample.
 
     `thin(first, block)` leaves those features that enter CKA, `widths` of them; probes read all. With `names`, NaN
-    features raise.
+    features raise at the end.
     """
 
     def __init__(
@@ -47,7 +47,8 @@ class Reduction:
         names: Sequence[str] | None,
     ) -> None:
         self.cka, self.probes, self.widths, self.thin, self.names = cka, probes, widths, thin, names
-        self.correct: list[Bool[Tensor, "place sample"]] = []
+        self._correct: list[Bool[Tensor, "place sample"]] = []
+        self._broken: list[Float64[Tensor, " place"]] = []
         self._answered: list[Answered] = []
         self._tail: dict[int, Tensor] = {}
 
@@ -89,9 +90,21 @@ class Reduction:
             self._tail.clear()
         answered = self._answered if reduced is None else reduced.answered
         if answered:
-            answers = _together(answered, self.names)
-            self.correct.append(answers == marks(batch, answers.device).labels)
+            answers, broken = _together(answered)
+            self._correct.append(answers == marks(batch, answers.device).labels)
+            self._broken.append(broken)
         self._answered.clear()
+
+    def correct(self) -> list[Bool[Tensor, " sample"]]:
+        """For each place, on which samples its probe is right; NaN features raise, which a GPU waits for only here."""
+        if not self._correct:
+            return []
+        right = torch.cat(self._correct, 1).cpu()
+        if self.names is not None:
+            for name, broken in zip(self.names, torch.stack(self._broken).sum(0).tolist(), strict=True):
+                if broken:
+                    raise ValueError(f"{name}: {int(broken)} of {right.shape[1]} samples hold NaN or inf")
+        return list(right)
 
     def _shares(self, samples: int) -> bool:
         """Whether CKA reduces a batch at once: not where features are wide, nor where small batches are joined."""
@@ -101,14 +114,9 @@ class Reduction:
         return Answered(first, answers_at_once(probes[first : first + len(block)], block), block.broken)
 
 
-def _together(parts: Sequence[Answered], names: Sequence[str] | None) -> Int64[Tensor, "place sample"]:
-    """All blocks of a batch in the order of places; where names are given, NaN features raise."""
+def _together(parts: Sequence[Answered]) -> tuple[Int64[Tensor, "place sample"], Float64[Tensor, " place"]]:
+    """The predictions of all blocks of a batch in the order of places, and each place's number of NaN samples."""
     home = parts[0].answers.device
     parts = sorted(parts, key=lambda part: part.first)
-    answers = torch.cat([part.answers.to(home) for part in parts])
-    if names is not None:
-        counts = torch.cat([part.broken.to(home) for part in parts]).tolist()
-        for name, broken in zip(names, counts, strict=True):
-            if broken:
-                raise ValueError(f"{name}: {int(broken)} of {answers.shape[1]} samples hold NaN or inf")
-    return answers
+    answers, broken = ([getattr(part, name).to(home) for part in parts] for name in ("answers", "broken"))
+    return torch.cat(answers), torch.cat(broken)

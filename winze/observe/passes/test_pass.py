@@ -120,7 +120,7 @@ def read_test(
     return Gathered(
         table.moments() if table is not None else [],
         cka,
-        list(torch.cat(reduction.correct, 1).cpu()) if reduction.correct else [],
+        reduction.correct(),
         torch.cat(decided).cpu() if decided else None,
         outputs,
         [torch.cat(r) for r in rows if r],

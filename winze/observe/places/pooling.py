@@ -40,6 +40,8 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
     """One row per sample: channels averaged over positions or tokens, or over a grid, the class token, or all features.
     A single position is the same on every grid.
     """
+    if output.is_complex():
+        raise ValueError(f"{name}: the features are complex numbers, which no measure takes; leave it out with places=")
     if pool == UNORDERED:
         by_pixel = output.ndim == 4 and output.is_contiguous(memory_format=torch.channels_last)
         return (output.movedim(1, -1) if by_pixel else output).unflatten(0, (-1, layout.scale)).flatten(1)

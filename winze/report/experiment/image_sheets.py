@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from winze.readings import Array
 from winze.report import style
 from winze.report.experiment.drawing import Drawing, PointRuns
@@ -41,6 +43,9 @@ def image_sheets(
 
 
 def tiled(images: Array) -> Array:
-    """Images [row, column, channel, height, width] beside and below each other as one, channels last."""
-    rows, columns, channels, height, width = images.shape
-    return images.transpose(0, 3, 1, 4, 2).reshape(rows * height, columns * width, channels)
+    """Images [row, column, channel, height, width] in bytes or from 0 to 1, on a white grid as one, channels last."""
+    line, white = max(1, images.shape[-1] // 16), 255 if images.dtype == np.uint8 else 1
+    framed = np.pad(images, ((0, 0), (0, 0), (0, 0), (0, line), (0, line)), constant_values=white)
+    rows, columns, channels, height, width = framed.shape
+    whole = framed.transpose(0, 3, 1, 4, 2).reshape(rows * height, columns * width, channels)
+    return whole[:-line, :-line]

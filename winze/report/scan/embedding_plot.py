@@ -51,6 +51,7 @@ def embedding(scans: Scans, at: Sequence[int] | None = None, theme: str = "light
     with style.use(theme) as colours:
         wide = max(len(row) for row in rows.values())
         across = wide if len(found) > 1 or wide < 4 else -(-wide // 2)
+        fits = 30 if across == 1 else 14
         down = sum(-(-len(row) // across) for row in rows.values())
         drawing = style.figure(max(3.2, 2.1 * across), 2.2 * down + 0.5)
         grid = drawing.subplots(down, across, squeeze=False)
@@ -62,7 +63,7 @@ def embedding(scans: Scans, at: Sequence[int] | None = None, theme: str = "light
             for axes, index in zip(cells, rows[name], strict=False):
                 axes.set_axis_on()
                 _scatter(axes, one, index, colours)
-                axes.set_title(f"{short(name, 14)} {index + 1}".strip() if name else f"layer {index + 1}", fontsize=8)
+                axes.set_title(", ".join(filter(None, (short(name, fits), f"layer {index + 1}"))), fontsize=8)
             top += -(-len(rows[name]) // across)
         handles, names = grid.flat[0].get_legend_handles_labels()
         if 0 < len(names) <= 20:

@@ -54,25 +54,24 @@ def numbers(readings: Readings, threshold: float) -> list[OpeningNumber]:
         made.append(
             OpeningNumber("tunnel", "none" if last else f"after layer {start.index + 1}", f"of {len(places)} layers")
         )
-        kept = f"probe at layer {start.index + 1}: {percent(found.tunnel.accuracy)}"
+        kept = f"{'probe at' if last else 'cut after'} layer {start.index + 1}: {percent(found.tunnel.accuracy)}"
         made.append(OpeningNumber("accuracy", percent(found.tunnel.reference), kept))
     elif found is not None:
         made.append(OpeningNumber("tunnel", "none", f"of {len(places)} layers"))
     for data in facts.others(readings)[:1]:
         best = facts.best_for(readings, data)
-        if best is not None and isfinite(best.gain) and best.is_clear:
+        if best is not None and isfinite(best.gain) and not best.refused:
             what = f"{percent(best.accuracy)} at layer {best.place.index + 1}, {percent(best.last)} at the last"
-            made.append(OpeningNumber("OOD accuracy lost", f"{points(best.gain).lstrip('+')} points", what))
+            gain = f"{points(best.gain).lstrip('+')} points" if best.is_clear else "none clearly"
+            made.append(OpeningNumber("OOD accuracy lost", gain, what))
     if start is not None and start != places[-1]:
         left = {cost: _left(readings, cost, places.index(start)) for cost in ("flops", "parameters")}
         known = {cost: share for cost, share in left.items() if isfinite(share)}
         if "flops" in known:
             also = f"{100 * known['parameters']:.0f} % of the parameters" if "parameters" in known else ""
             made.append(OpeningNumber("FLOPs after the cut", f"{100 * known['flops']:.0f} %", also))
-    if len(made) < 4 and facts.has(readings, "numerical_rank"):
-        ranks = facts.column(readings, "numerical_rank")
-        made.append(OpeningNumber("rank, last layer", number(float(ranks[-1])), f"layer 1: {number(float(ranks[0]))}"))
-    return made[:4]
+    rank = _rank(readings)
+    return [*made, rank] if rank is not None and len(made) < 4 else made
 
 
 def _left(readings: Readings, cost: str, spot: int) -> float:
@@ -89,10 +88,18 @@ def opening(scans: dict[str, Readings], threshold: float) -> str:
             for one in numbers(next(iter(scans.values())), threshold)
         )
         return said + (f'<dl class="numbers">{tiles}</dl>' if tiles else "")
-    rows, heads = [], ["tunnel", "accuracy", "OOD accuracy lost", "FLOPs after the cut", "rank, last layer"]
-    for name, one in scans.items():
-        known = {each.title: each.value for each in numbers(one, threshold)}
-        ranks = facts.column(one, "numerical_rank")[-1:]
-        rank = number(float(ranks[0])) if len(ranks) else "-"
-        rows.append([name, *(known.get(head, "-") for head in heads[:-1]), rank])
-    return said + tables.table("Numbers per scan", ["scan", *heads], rows)
+    heads = ["tunnel", "accuracy", "OOD accuracy lost", "FLOPs after the cut", "rank, last layer"]
+    rows = [[head] for head in heads]
+    for one in scans.values():
+        known = {each.title: each for each in numbers(one, threshold)} | {heads[-1]: _rank(one)}
+        for row in rows:
+            found = known.get(row[0])
+            row.append("-" if found is None else f"{found.value}\n{found.note}".strip())
+    return said + tables.table("Numbers per scan", ["", *scans], rows, kind="opening")
+
+
+def _rank(readings: Readings) -> OpeningNumber | None:
+    if not facts.has(readings, "numerical_rank"):
+        return None
+    ranks = facts.column(readings, "numerical_rank")
+    return OpeningNumber("rank, last layer", number(float(ranks[-1])), f"layer 1: {number(float(ranks[0]))}")

@@ -105,7 +105,7 @@ def _compared(
         axes.set_ylabel(label(measure))
         depth_axis(axes, longest, bottom=axes is rows[-1])
     if "probe" in panels:
-        rows[0].set_title("dotted upright: the start of each tunnel", color=colours.faint, fontsize=8)
+        rows[0].set_title("dotted vertical line: the start of each tunnel", color=colours.faint, fontsize=8)
     drawing.legend(*rows[0].get_legend_handles_labels(), loc="outside lower center", ncols=min(3, len(scans)))
     return drawing
 

@@ -28,6 +28,8 @@ GLOSSARY = {
     "numerical rank": "directions of the features whose variance exceeds a thousandth of the largest",
     "CKA": "similarity of the features of two layers, from 0 to 1, whatever their rotation and scale",
     "OOD": "out-of-distribution data: data that the network was not trained on",
+    "kappa (κ)": "share of the depth at which probes on this data reach 99 % of their best accuracy; small: early",
+    "rho (ρ)": "share of the best OOD accuracy that the last layer has lost",
 }
 MOST = 5  # sentences about OOD data before the rest is folded away
 

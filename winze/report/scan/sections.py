@@ -31,7 +31,12 @@ def sections(scans: dict[str, Readings], threshold: float, static: list[str]) ->
     made = [
         _profile(scans, threshold),
         _each(
-            "cka", "CKA between layers", scans, _has_cka, tables.cka_table, "1 means alike up to rotation and scale."
+            "cka",
+            "CKA between layers",
+            scans,
+            _has_cka,
+            tables.cka_table,
+            "1: the features are the same up to rotation and scale; 0: unrelated. Dotted: the start of the tunnel.",
         ),
         _each(
             "spectra",
@@ -39,7 +44,7 @@ def sections(scans: dict[str, Readings], threshold: float, static: list[str]) ->
             scans,
             lambda one: bool(facts.spectra(one)),
             tables.spectra_table,
-            "Covariance eigenvalues of each layer, as shares of the largest.",
+            "Covariance eigenvalues of each layer, as shares of the largest: the faster they fall, the lower the rank.",
         ),
         _variances(scans),
         _embedding(scans),
@@ -94,7 +99,7 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     said = ". ".join(_profile_words(name, one, threshold, len(scans) > 1) for name, one in scans.items())
     note = "<p>Grey: the tunnel. Bar at the foot: 95 % interval of its start. Dotted: the accuracy to reach.</p>"
     if len(scans) > 1:
-        note = note.replace("</p>", " In one panel for all scans, a dotted upright is the start of a tunnel.</p>")
+        note = note.replace("</p>", " In one panel for all scans, a dotted vertical line is the start of a tunnel.</p>")
     inner = chart("profile", said) + note + row(controls)
     for name, one in scans.items():
         caption = f"Values at every layer{_of(name, scans)}"
@@ -142,7 +147,7 @@ def _each(
             head = f"<h3>{escape(name)}</h3>" if len(scans) > 1 else ""
             body = drawn(f"{key}-{spot}", f"{caption}; the values are in the table below")
             panels += f'<div class="panel">{head}{body}{tables.hidden(as_table(one, caption))}</div>'
-    inner = f'{controls}<div class="panels">{panels}</div><p>{escape(note)}</p>'
+    inner = f'<p>{escape(note)}</p>{controls}<div class="panels">{panels}</div>'
     return section(key, title, inner) if panels else None
 
 
@@ -152,7 +157,7 @@ def _variances(scans: dict[str, Readings]) -> Section | None:
     if not found:
         return None
     said = "Variance per feature within and between classes over depth; the table below has the sums over features"
-    inner = chart("variances", said)
+    inner = "<p>Solid: within classes. Dashed: between class means.</p>" + chart("variances", said)
     for name, one in found.items():
         caption = f"Class variances{_of(name, scans)}"
         inner += tables.hidden(tables.by_place(one, both, [], caption), caption)

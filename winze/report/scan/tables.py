@@ -25,20 +25,31 @@ def prose(sentence: str) -> str:
 def table(
     caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]], first_is_head: bool = True, kind: str = ""
 ) -> str:
-    """A table in a region that scrolls by itself, so that the page never does sideways."""
+    """A table in a region that scrolls by itself, so that the page never does sideways.
+
+    What follows a line break in a cell is a remark. Of `verdicts` every cell names its column, and a row whose first
+    cell is indented belongs to the row above.
+    """
     head = "".join(f'<th scope="col">{escape(text)}</th>' for text in heads)
     body = []
     for row in rows:
-        cells = [f"<td>{escape(cell)}</td>" for cell in row]
+        names = [f' data-head="{escape(text)}"' if kind == "verdicts" else "" for text in heads]
+        cells = [f"<td{name}>{_with_remark(cell)}</td>" for name, cell in zip(names, row, strict=True)]
         if first_is_head and cells:
             cells[0] = f'<th scope="row">{escape(row[0])}</th>'
-        body.append(f"<tr>{''.join(cells)}</tr>")
+        under = ' class="under"' if row and row[0].startswith("  ") else ""
+        body.append(f"<tr{under}>{''.join(cells)}</tr>")
     said = escape(caption)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{said}"><table class="{kind}">'
         f"<caption>{said}</caption><thead><tr>{head}</tr></thead>"
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _with_remark(cell: str) -> str:
+    value, _, remark = cell.partition("\n")
+    return f"{escape(value)}<span>{escape(remark)}</span>" if remark else escape(value)
 
 
 def hidden(inner: str, title: str = "Values as a table") -> str:

@@ -60,8 +60,14 @@ def definition_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
 
 def expression_at(code: CodeType, position: Position) -> ast.expr | None:
     """The expression at a position of a function; None where a statement stands there, or nothing."""
-    nodes = ast.walk(definition_of(code))
-    return next((node for node in nodes if isinstance(node, ast.expr) and position_of(node) == position), None)
+    return _expressions(code).get(position)
+
+
+@functools.lru_cache(maxsize=512)
+def _expressions(code: CodeType) -> dict[Position, ast.expr]:
+    """Every expression of a function by its position; of those that begin and end alike, the outermost."""
+    nodes = [node for node in ast.walk(definition_of(code)) if isinstance(node, ast.expr)]
+    return {position_of(node): node for node in reversed(nodes)}
 
 
 def position_of(node: ast.AST) -> Position:
