@@ -100,7 +100,7 @@ def test_an_unknown_scale_axis_or_value_raises_with_the_nearest_names(ask, said)
         ({"scales": {"cpu": replace(CPU, only=lambda point: False)}}, "no point runs"),
         (claimed(lower("score", {"speed": "fats"}, than={"speed": "plain"})), "no value of speed 'fats'; did you mean"),
         (claimed(lower("score", {"sped": "fast"}, than={"speed": "plain"})), "there is no axis 'sped'"),
-        (claimed(at_most("scor", 1), each="speed"), "there is no quantity 'scor'"),
+        (claimed(at_most("scor", 1), each="speed"), "there is no quantity 'scor'; did you mean score"),
         (claimed(at_most("score", 1), each="sped"), "there is no axis 'sped'"),
         (claimed(at_most("score", 1), at=FASTER, scales=("gpu",)), "there is no scale 'gpu'"),
         ({"measures": ("probe",)}, "'fast scores lower': reads 'score', which measures= leaves out"),

@@ -42,7 +42,7 @@ class RunsVerb:
     out: Annotated[Path, tyro.conf.arg(metavar="DIR")] = Path("runs")
     """the folder of runs, as `winze run --out` had it"""
     recipe: Annotated[str | None, option("RECIPE", "all")] = None
-    """only runs of this recipe, of a glob such as 'tunnel/*', or of a file of your own such as my_recipe.py"""
+    """only runs of this recipe, of a glob such as 'tunnel/*', or of the recipe in a file such as my_recipe.py"""
     at: Annotated[tyro.conf.UseAppendAction[tuple[str, ...]], option("AXIS=VALUE", "all")] = ()
     """only runs at this value of an axis, such as alpha=0.6; may be repeated"""
     status: Annotated[RunState | None, option("done|failed|running|unfinished|unreadable", "all")] = None

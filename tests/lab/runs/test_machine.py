@@ -2,7 +2,8 @@ import subprocess
 
 import pytest
 
-from winze.lab.runs.machine import commit
+from winze.lab.runs.machine import commit, device, source
+from winze.train import Hardware
 
 
 @pytest.fixture
@@ -47,3 +48,18 @@ def test_a_package_that_no_repository_tracks_has_no_commit(package, tmp_path):
     (package.parent / "build" / "__init__.py").write_text("")
     assert commit(package.parent / "build") is None
     assert commit(tmp_path) is None
+
+
+def test_a_recipe_that_changes_while_the_process_lives_is_another_source(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text("number = 1\n")
+    before = source(str(file))
+    file.write_text("number = 2\n")
+    assert source(str(file)) != before != source() == source("")
+
+
+@pytest.mark.parametrize(("accelerator", "kind"), [("auto", "GPU (MPS)"), ("mps", "GPU (MPS)"), ("cpu", "cores")])
+def test_the_gpu_of_a_mac_is_named(monkeypatch, accelerator, kind):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    monkeypatch.setattr("torch.backends.mps.is_available", lambda: True)
+    assert device(Hardware(accelerator)).endswith(kind)

@@ -403,7 +403,7 @@ def test_the_other_processes_wait_until_the_first_of_their_own_start_has_begun(r
         run.tell(status="running", threads=1, launch="before 0 29500")  # what an earlier start left
     for name, value in {"RANK": "1", "TORCHELASTIC_RUN_ID": "now", "TORCHELASTIC_RESTART_COUNT": "0"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("winze.lab.runs.perform._end_with_parent", lambda: None)
+    monkeypatch.setattr("winze.lab.runs.perform.end_with_parent", lambda: None)
     monkeypatch.setattr("winze.lab.runs.perform.PATIENCE", 0.2)
     with pytest.raises(StoreError, match="did not start"):
         perform(job(), runs, recipe=recipe(little))
@@ -418,8 +418,8 @@ def test_the_other_processes_do_not_wait_for_ever(runs, monkeypatch):
 
 CHILD = """
 import time
-from winze.lab.runs.perform import _end_with_parent
-_end_with_parent()
+from winze.lab.workers.workers import end_with_parent
+end_with_parent()
 print("ready", flush=True)
 time.sleep(300)
 """

@@ -13,6 +13,7 @@ from itertools import product
 
 import numpy as np
 
+from winze.hints import did_you_mean
 from winze.measure import Value, missing
 from winze.readings import Readings, ReadingsError, facts
 from winze.readings.over_seeds import layer_numbers, mean_tunnel
@@ -335,7 +336,9 @@ def resolved(quantity: str | Quantity, known: Quantities) -> tuple[Quantity, str
         return quantity, str(getattr(quantity, "__name__", quantity)).replace("_", " ")
     found = known.get(quantity) or QUANTITIES.get(quantity)
     if found is None:
-        raise ValueError(f"there is no quantity {quantity!r}; there are {', '.join([*known, *QUANTITIES])}")
+        names = [*known, *QUANTITIES]
+        hint = did_you_mean(quantity, names) or f"; there are {', '.join(names)}"
+        raise ValueError(f"there is no quantity {quantity!r}{hint}")
     return found, quantity.replace("_", " ")
 
 

@@ -23,6 +23,8 @@ def device(hardware: Hardware) -> str:
     if hardware.accelerator in ("auto", "cuda", "gpu") and torch.cuda.is_available():
         many = f"{hardware.devices} x " if hardware.devices > 1 else ""
         return many + torch.cuda.get_device_name()
+    if hardware.accelerator in ("auto", "mps") and torch.backends.mps.is_available():
+        return f"{platform.machine()} GPU (MPS)"
     return f"{platform.machine()} CPU, {os.cpu_count()} cores"
 
 
@@ -39,14 +41,17 @@ def circumstances(hardware: Hardware, file: str = "") -> dict[str, Any]:
     return {"versions": versions(), "source": source(file), "device": device(hardware), "flags": flags}
 
 
-@cache
 def source(file: str = "") -> str:
     """16 hexadecimal digits of the SHA-256 of winze's code, committed or not, and of a recipe's file outside it."""
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*.py")):
-        digest.update(f"{path.relative_to(PACKAGE).as_posix()} {sha256(path)}\n".encode())
-    digest.update(Path(file).read_bytes() if file else b"")
-    return digest.hexdigest()[:16]
+    own = Path(file).read_bytes() if file else b""  # which may change while this process lives
+    return hashlib.sha256(_code() + own).hexdigest()[:16]
+
+
+@cache
+def _code() -> bytes:
+    """The name and the hash of each of winze's files."""
+    files = sorted(PACKAGE.rglob("*.py"))
+    return "".join(f"{path.relative_to(PACKAGE).as_posix()} {sha256(path)}\n" for path in files).encode()
 
 
 @cache

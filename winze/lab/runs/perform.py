@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 import time
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +20,7 @@ from winze.lab.bench import PHASES, Bench, wait_for_all
 from winze.lab.runs.job import Job
 from winze.lab.runs.machine import circumstances, commit
 from winze.lab.runs.store import MEMBER, METRICS, Run, Runs, read
+from winze.lab.workers.workers import end_with_parent
 from winze.readings import ARRAYS, MANIFEST, ROWS, Readings
 from winze.train import Hardware, StoreError
 from winze.train.hardware import switches
@@ -51,7 +50,7 @@ def perform(
         return folder
     hardware = Hardware() if hardware is None else hardware
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        _end_with_parent()
+        end_with_parent()
     if recipe is None:
         from winze.lab.recipe import recipe as recipe_of
 
@@ -146,19 +145,6 @@ def _follow(job: Job, runs: Runs, work: Callable[..., None], hardware: Hardware,
     with switches(Hardware(threads=told["threads"]), torch.device("cpu")):
         work(job.config, Bench(folder, job.seed, own, progress, writes=False, about=about))
     wait_for_all()
-
-
-@cache
-def _end_with_parent() -> None:
-    """End this process soon after torchrun: if that is killed, this process would wait for ever and hold its lock."""
-    parent = os.getppid()
-
-    def follow() -> None:
-        while os.getppid() == parent:
-            time.sleep(1.0)
-        os._exit(1)
-
-    threading.Thread(target=follow, daemon=True).start()
 
 
 def _launch() -> str | None:

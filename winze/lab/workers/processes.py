@@ -6,7 +6,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -14,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
-from winze.lab.workers.workers import Done, Hear, LostError, Work, Workers, attempt
+from winze.lab.workers.workers import Done, Hear, LostError, Work, Workers, attempt, end_with_parent
 from winze.progress import heard
 
 TRIES = 3
@@ -129,7 +128,7 @@ class _Worker:
 def _serve(line: Connection) -> None:
     """The loop of a worker: jobs one after another, until the connection is closed or the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches every process; the parent stops its workers
-    threading.Thread(target=_follow_parent, daemon=True).start()
+    end_with_parent()
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
@@ -157,13 +156,6 @@ def _sendable(value: Any, error: Exception | None) -> bytes:
     except Exception as fault:
         said = error if error is not None else fault
         return bytes(ForkingPickler.dumps(("done", None, RuntimeError(f"{type(said).__name__}: {said}"))))
-
-
-def _follow_parent() -> None:
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 @contextmanager

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 import traceback
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from winze.progress import heard
@@ -62,6 +65,19 @@ class Here(Workers):
             with heard(partial(hear, index) if hear else lambda word: None):
                 value, error = attempt(work, job)
             yield Done(index, value, error)
+
+
+@cache
+def end_with_parent() -> None:
+    """End this process soon after its parent, without which it would wait for ever and hold its lock."""
+    parent = os.getppid()
+
+    def follow() -> None:
+        while os.getppid() == parent:
+            time.sleep(0.5)
+        os._exit(1)
+
+    threading.Thread(target=follow, daemon=True).start()
 
 
 def attempt(work: Work, job: Any) -> tuple[Any, Exception | None]:

@@ -32,17 +32,20 @@ recipe = Recipe(
     scales=use.scales(use.UNREAD, {"gpu": {"network": ("vgg19",)}}),
     questions=(
         question(
-            "does erosion need it: without it the original accuracy falls by at least 10 points less?",
+            "does erosion need weight decay, augmentation or restart (a fall at least 10 points smaller without it)?",
             several("without", {name: lower(use.fall, {"task_1": name}, than=FULL, by=0.1) for name in WITHOUT}),
         ),
-        question("is there erosion without all three (a fall of 5 points or more)?", at_least(use.fall, 0.05, at=NONE)),
+        question(
+            "is there erosion without weight decay, augmentation and restart (a fall of 5 points or more)?",
+            at_least(use.fall, 0.05, at=NONE),
+        ),
         question(
             "control: is the square learned in every case (class-coded accuracy of 99.5 % or more)?",
             several("training", {str(name): at_least(after(1, CODED), 0.995, at={"task_1": name}) for name in WITHOUT}),
             post_hoc="raised from 95 % after the readings on digits: the network reaches 98 % without the square",
         ),
         question(
-            "does the network keep its original accuracy within 2 points without all three?",
+            "does the original accuracy stay within 2 points without weight decay, augmentation and restart?",
             at_most(use.fall, 0.02, at=NONE),
         ),
     ),

@@ -55,7 +55,9 @@ recipe = Recipe(
         ),
         *(
             Question(
-                f"do unseen tasks alone show the gain of {name}?", higher("unseen_accuracy", one, than=D), each="data"
+                f"on unseen tasks alone, is {name} more accurate than a discriminative network?",
+                higher("unseen_accuracy", one, than=D),
+                each="data",
             )
             for name, one in {"an autoencoder": AE, "a VAE": VAE}.items()
         ),

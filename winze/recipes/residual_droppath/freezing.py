@@ -29,7 +29,7 @@ def runs(point: Point) -> bool:
 def above(baseline: str) -> Question:
     """Whether ResidualDroppath is more accurate than a baseline."""
     check = higher("accuracy", than={"algorithm": baseline, "freeze": "gradient"})
-    text = f"Is ResidualDroppath above {baseline.capitalize()}, by what stage 2 freezes?"
+    text = f"Is ResidualDroppath more accurate than {baseline.capitalize()}, by what stage 2 freezes?"
     cells = [(name, still) for name in OURS for still in STILL]
     return Question(text, check, each=("algorithm", "freeze"), only=cells)
 

@@ -33,7 +33,7 @@ recipe = Recipe(
             check=higher("final_accuracy", SYNTHETIC, than=GAN),
         ),
         claim(
-            "images of a conditional GAN serve as well as real data (within 10 points)",
+            "learners reach the same accuracy on images of a conditional GAN as on real data (within 10 points)",
             check=alike("final_accuracy", GAN, to=REAL, within=0.1),
         ),
         claim("a plain MLP on real data ends lowest", check=lower("final_accuracy", MLP, than=REAL)),

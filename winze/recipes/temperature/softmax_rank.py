@@ -107,7 +107,8 @@ recipe = Recipe(
     ),
     questions=(
         Question(
-            "do these inner products part where σ₁ - σₙ begins to grow (within a decade of c)?",
+            "do inner products of columns with and without a shared largest row part where σ₁ - σₙ begins to grow "
+            "(within a decade of c)?",
             level(Whole("gap_growth_to_split").named("decades of c in between"), 0, within=1),
             at={"size": 5},
             scales=("paper",),

@@ -43,7 +43,11 @@ recipe = Recipe(
         Question(
             "do networks trained at 0.1 forget more than those trained at 0.01?", higher(two.forgetting, HIGH, than=LOW)
         ),
-        Question("control: do all reach the training loss (0.05 or less)?", at_most(loss, 0.05), each="rate"),
+        Question(
+            "control: do networks of every learning rate reach the training loss (0.05 or less)?",
+            at_most(loss, 0.05),
+            each="rate",
+        ),
         Question(
             "control: are networks of both learning rates as accurate on task 1 (within 2 points)?",
             alike(two.learned[1], HIGH, to=LOW, within=0.02),
