@@ -52,6 +52,11 @@ class DemoVerb:
         from winze.cli.folder import writable_file, writable_folder
 
         parts = _parts()
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"--epochs is at least 1, not {self.epochs}")
+        ours = {"report.html", "report_figures", *(part.name for part in parts)}
+        if self.out.is_dir() and (strange := {path.name for path in self.out.iterdir()} - ours):
+            raise ValueError(f"{self.out} holds other files, such as {min(strange)}; give --out a new folder")
         for part in parts:
             writable_folder(self.out / part.name)
         page = writable_file(self.out / "report.html")
