@@ -78,6 +78,7 @@ class DemoVerb:
         from winze.cli.scan import splits
         from winze.data import Preprocess, load
         from winze.networks import build, describe
+        from winze.report.scan.summary import findings
         from winze.train import Epochs, fit
 
         dataset = load(DATA)
@@ -93,7 +94,8 @@ class DemoVerb:
         how: Any = {"places": _hidden(net), "name": DATA, "embed": "pca", "costs": True}
         scan = observe.scan(net, train, test, ood=others, about=_about(part, dataset, preprocess), **how)
         save(scan, self.out / part.name, net, spec)
-        sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{scan.summary()}\n\n")
+        said = "\n".join(findings(scan.readings))
+        sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{said}\n\n")
         sys.stdout.flush()
         return scan
 
