@@ -13,7 +13,7 @@ from synthetic import scan, watched
 from winze.readings import Readings, ReadingsError
 from winze.report import write
 from winze.report.scan.payload import csv
-from winze.report.scan.tables import conventions_table
+from winze.report.scan.tables import conventions_table, table
 
 NAN = float("nan")
 
@@ -197,13 +197,19 @@ def test_everything_below_the_depth_profile_can_be_folded(tmp_path):
     assert '<section id="depth-profile" aria-labelledby="depth-profile-title"><h2' in body
 
 
-def test_several_scans_open_with_a_row_of_numbers_each(tmp_path):
+def test_several_scans_open_with_a_column_of_numbers_each(tmp_path):
     body = made(tmp_path, plain=scan(), decayed=scan(accuracy=0.9))
     first = body[body.index('id="summary"') : body.index('id="depth-profile"')]
     assert "The tunnel starts after layer 8 of 19 in <code>plain</code>" in first
-    assert first.count("<tr>") == 3
-    assert "90 %" in first
+    assert first.count('<th scope="col">') == 3
+    assert re.search(r"<td>90 %<span>cut after layer \d+: [\d.]+ %</span></td>", first)
     assert "FLOPs after the cut" in first
+
+
+def test_cells_of_a_claim_stand_under_it_and_name_their_column():
+    body = table("Claims", ["statement", "here"], [["a > b", "2 cells"], ["  alpha 1", "3 < 4"]], kind="verdicts")
+    assert '<tr><th scope="row">a &gt; b</th><td data-head="here">2 cells</td></tr>' in body
+    assert '<tr class="under"><th scope="row">  alpha 1</th><td data-head="here">3 &lt; 4</td></tr>' in body
 
 
 def test_a_network_without_a_tunnel_says_so_at_the_top(tmp_path):

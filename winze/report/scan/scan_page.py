@@ -92,7 +92,7 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
     def listed(sentences: list[str]) -> str:
         if not sentences:
             return "<p>These readings hold no probes, so no tunnel can be found.</p>"
-        others = [sentence for sentence in sentences if sentence.startswith("For `")]
+        others = [sentence for sentence in sentences if sentence.startswith("Best layer for `")]
         folded = others[MOST:] if len(others) > MOST + 1 else []
         open_list = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences if sentence not in folded)
         rest = "".join(f"<li>{prose(sentence)}</li>" for sentence in folded)
