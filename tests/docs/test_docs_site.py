@@ -6,6 +6,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from scripts import script
@@ -91,7 +92,7 @@ def test_every_page_is_in_the_navigation(site):
 def test_every_name_of_the_top_level_is_in_the_reference():
     pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
     described = set(re.findall(r"^::: \S+\.(\w+)$", pages, re.MULTILINE))
-    asked = set(winze.__all__) - set(winze.ROOMS)
+    asked = {name for name in winze.__all__ if not isinstance(getattr(winze, name), ModuleType)}
     assert len(asked) > 20
     assert asked - described == set()
 
