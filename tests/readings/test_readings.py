@@ -45,6 +45,12 @@ def same(one: Readings, other: Readings) -> bool:
     return rows and arrays and one.conventions == other.conventions
 
 
+def test_printed_readings_are_one_line():
+    readings = Readings(arrays={"cka": np.zeros((500, 500))})
+    readings.add("accuracy", 0.5)
+    assert repr(readings) == "Readings: 1 in rows, 1 arrays"
+
+
 def test_the_columns_are_the_agreed_ones():
     assert " ".join(COLUMNS) == "step data split place index total measure value low high n note"
 

@@ -50,7 +50,7 @@ def write_report(recipe: Recipe, scale: str, runs: RunReadings, file: str | os.P
         _conventions(runs),
     ]
     subtitle = f"{escape(recipe.shows)}<br>{paper}; {escape(recipe.system)}, scale {escape(scale)}: {escape(many)}"
-    counts = "on digits, in no tally" if is_stand_in(recipe, scale) else counted(judged)
+    counts = "on digits, not counted" if is_stand_in(recipe, scale) else counted(judged)
     return write_static(
         file, ": ".join(filter(None, (recipe.name, counts))), subtitle, [part for part in parts if part is not None]
     )

@@ -201,6 +201,7 @@ ALWAYS = (
     Number("cut_flops", "FLOPs of the cut network", (0, inf), "lower"),
     Number("cut_parameters", "parameters of the cut network", (0, inf), "lower"),
     Number("cut_speed_up", "speed-up of the cut network", (0, inf), "higher"),
+    Number("cka_drift", "CKA drift from the first task", (0, 2), "lower"),
     Number("cka_to_input", "CKA to the input", (-1, 1)),
     Number("input_reconstruction", "R² of the input, linearly", (-inf, 1), "higher"),
     Number("alike_groups", "groups of similar nodes", (0, inf)),

@@ -39,6 +39,9 @@ class Readings:
         self.arrays = {} if arrays is None else arrays
         self.conventions = Conventions.of(conventions or {})
 
+    def __repr__(self) -> str:
+        return f"Readings: {len(self.rows)} in rows, {len(self.arrays)} arrays"
+
     def __len__(self) -> int:
         return len(self.rows)
 

@@ -51,6 +51,8 @@ def stored(train: str | os.PathLike[str], test: AnyData, net: nn.Module, batch: 
         way = Preprocess.from_config(config) if known and config is not None else Preprocess.of(dataset)
         size = "x".join(map(str, (way.channels, *(way.size or dataset.shape[1:]))))
         said = f"input {size}, normalised by the {'network' if known else 'data'}'s statistics"
+        if known:
+            said += ", as its configuration says (trained otherwise? pass winze.data.Batches with preprocess=)"
     learnt, asked = (Batches(*part, size=batch, preprocess=way) for part in (dataset.train, dataset.test))
     conventions = {"classes": list(dataset.classes), "preprocess": None if way is None else way.to_dict()}
     path = Path(train)
