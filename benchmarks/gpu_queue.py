@@ -169,7 +169,7 @@ MINUTES = 25.0
 """the minutes of a machine that are left for runs"""
 
 BRIEF = {"data.limit": 128, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}
-BRIEF |= {"training.precision": "32-true", "training.channels_last": False}
+BRIEF |= {"training.precision": "32-true", "training.channels_last": False, "training.clip": 1.0}
 SMALL_NET = {"depth": 4, "width": 32, "decoder_depth": 2, "decoder_width": 32}
 MINI: Mapping[str, dict[str, Any]] = {
     "decayed/mae": BRIEF
