@@ -69,7 +69,8 @@ class Branch:
 
     def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         inputs = self._inputs if rows is None else self._select(rows)
-        before = self._written() if self.training and self._moment.writes is None else None
+        unknown = not torch.compiler.is_compiling() and self.training and self._moment.writes is None
+        before = self._written() if unknown else None
         if not self._called and frozen is False:
             result = self._run(*inputs)
         else:
@@ -77,8 +78,8 @@ class Branch:
             statistics = nullcontext() if moves else _statistics_at_rest(self._norms(), self._buffered())
             with statistics, nullcontext() if frozen is False else _frozen(self._slots(), frozen):
                 result = self._run(*inputs)
-        if self.training and self._moment.writes is None:
-            self._moment.writes = before is not None and before != self._written()
+        if unknown:
+            self._moment.writes = before != self._written()
         self._called = True
         if not self._side_count:
             return result

@@ -135,7 +135,8 @@ def _check_uncovered(net: nn.Module) -> None:
         if name is not None:
             raise CaptureError(
                 f"{name} of {path or 'the network itself'} ({type(module).__name__}) has been wrapped or replaced "
-                "since the network was rewired (by accelerate, say): take that off, rewire, and put it on again"
+                "since the network was rewired (by accelerate, for example): remove the "
+                "wrapper, rewire the network, and wrap it again"
             )
 
 

@@ -238,7 +238,7 @@ def plan_of(
     ]
     if objects:
         raise CaptureError(
-            f"{where(holder)} is handed an object (a cache, say) that its branch may change: it cannot be cut into "
+            f"{where(holder)} receives an object (such as a cache) that its branch may change: it cannot be cut into "
             "shortcut and branch"
         )
     for node in record.graph.nodes:
@@ -247,7 +247,7 @@ def plan_of(
     for residual, junction in zip(record.sums, junctions, strict=True):
         stream, total = (node.meta["shape"] for node in (residual.stream, residual.node))
         if stream[junction.axis : junction.axis + 1] != total[junction.axis : junction.axis + 1]:
-            raise CaptureError(f"{where(holder)} has its samples along another axis where it makes its sum")
+            raise CaptureError(f"{where(holder)} has its samples along different axes in its stream and in its sum")
         if junction.axis or not junction.scale:
             residual.stream.meta["scale"] = junction.scale
     code = str(record.graph)

@@ -43,7 +43,7 @@ def verify(holder: nn.Module, inlined: tuple[nn.Module, ...], plan: Plan, record
             )
         except Exception as error:
             raise CaptureError(f"{where(holder)} cannot be cut into shortcut and branch: {error}") from error
-        for what, one, two in zip(("result", "gradients", "draws", "state"), expected, got, strict=True):
+        for what, one, two in zip(("result", "gradients", "random draws", "state"), expected, got, strict=True):
             if not _alike(one, two):
                 raise CaptureError(
                     f"{where(holder)} cannot be cut into shortcut and branch: parts and live forward differ in their "

@@ -43,7 +43,7 @@ class Anchor:
 def anchors(site: Site, members: set[nn.Module], holder: nn.Module) -> Iterator[Anchor]:
     """The functions through which a module of the network reaches a sum: those inside its holder first."""
     if None in site.position:
-        raise SourceError("its instructions have no positions in a source")
+        raise SourceError("its code has no positions in a source file")
     inside = set(holder.modules())
     reason = f"the sum is made in {site.code.co_name}, which is not a method of a module"
     for owners in (members & inside, members - inside):

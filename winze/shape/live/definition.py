@@ -39,7 +39,7 @@ def definition_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of a function, with positions as in its file."""
     lines = linecache.getlines(code.co_filename)
     if not lines:
-        raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not at hand")
+        raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not available")
     try:
         tree = _parsed("".join(lines))
     except SyntaxError as error:
@@ -55,7 +55,7 @@ def definition_of(code: CodeType) -> ast.FunctionDef | ast.Lambda:
                 return node
     if lambdas:
         return lambdas[-1]  # of those around one another, the innermost comes last
-    raise SourceError(f"the source of {code.co_name} ({code.co_filename}) is not what runs")
+    raise SourceError(f"the source of {code.co_name} ({code.co_filename}) does not match the code that runs")
 
 
 def expression_at(code: CodeType, position: Position) -> ast.expr | None:

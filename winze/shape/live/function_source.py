@@ -205,7 +205,7 @@ class _Joins(ast.NodeTransformer):
         self.first = [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)][:1]
         names = (n.func for n in ast.walk(definition) if isinstance(n, ast.Call) and not n.args)
         if any(isinstance(name, ast.Name) and name.id in ("locals", "vars", "dir") for name in names):
-            raise SourceError("its function looks at its own variables")
+            raise SourceError("its function reads its own variables (locals, vars or dir)")
         made: ast.FunctionDef | ast.Lambda = self.visit(definition)
         missing = [p for p in (*self.spots, *self.inner, *self.calls) if p not in self.done]
         if missing:

@@ -72,8 +72,8 @@ class Live:
         found = self.junctions[number]
         if key not in found:
             raise CaptureError(
-                f"a sum of {type(self.owner).__name__} runs at a depth that it did not run at when it was rewired "
-                f"({key!r}): rewire the network again"
+                f"a sum of {type(self.owner).__name__} runs with {key!r}, which did not occur when the network was "
+                "rewired (another depth or layer): rewire it with an example that runs it"
             )
         run = found[key]
         return None if run is None or type(run[0].rule) is Standard else run

@@ -34,7 +34,7 @@ class Highway(Rule):
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
         if branch.gate is None:
-            raise RuntimeError(f"junction {place.name!r} has no gate: put Highway in with winze.rewire")
+            raise RuntimeError(f"junction {place.name!r} has no gate: apply Highway with winze.rewire")
         stream = shortcut()
         carry = torch.sigmoid(branch.gate(stream))
         return branch.onto(carry * stream, (1 - carry) * branch())

@@ -301,12 +301,9 @@ def _stored(part: nn.Module) -> list[torch.Tensor]:
 
 
 def _weighs(node: fx.Node) -> bool:
-    """Whether the call of a module multiplies by a matrix that does not come from the input, as a buffer may hold.
-
-    Only a run that was observed knows what happens inside a call; a traced one has no record of it.
-    """
+    """Whether the call of a module multiplies by a matrix that does not come from the input, as a buffer may hold."""
     call = node.meta.get("call")
-    layers = (one for one in call.inside() if one.name.startswith(("linear", "conv"))) if call is not None else ()
+    layers = (one for one in (call.inside() if call else ()) if one.name.startswith(("linear", "conv")))
     return any(_mixes(value.shape) and not value.from_input for one in layers for value in one.inputs)
 
 

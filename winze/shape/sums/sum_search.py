@@ -238,7 +238,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     if node.target in ("addcmul", "addcmul_"):
         return (), ((False, 0), (False, 1))
     if node.target == "rsub":
-        raise SourceError("it is written as a reversed difference")
+        raise SourceError("it is written as torch.rsub")
     inner: list[fx.Node] = []
     at: dict[fx.Node, tuple[bool, int]] = {}
 
@@ -247,7 +247,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
             if operand in terms:
                 at[operand] = one is not node, first + i
             elif one is node and i and node.target != "add" and node.target != "add_":
-                raise SourceError("it takes several terms away at once")
+                raise SourceError("it subtracts several terms at once")
             elif operand.target == "add":
                 inner.append(operand)
                 open_up(operand, 2 * len(inner) - 2)
