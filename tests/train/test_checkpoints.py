@@ -87,7 +87,7 @@ def test_wherever_a_byte_was_flipped_the_one_before_is_used_and_the_reason_said(
         assert newest.step == 1
         assert torch.equal(newest.weights["a"], weights(1)["a"])
         assert len(told) == 1
-        assert "checkpoint of step 2 is passed over" in str(told[0].message)
+        assert "checkpoint of step 2 is skipped" in str(told[0].message)
 
 
 @pytest.mark.parametrize("end", ["safetensors", "pt", "json"])

@@ -79,7 +79,7 @@ class Checkpoints:
             try:
                 return self._load(step)
             except StoreError as error:
-                warnings.warn(f"checkpoint of step {step} is passed over: {error}", stacklevel=2)
+                warnings.warn(f"checkpoint of step {step} is skipped: {error}", stacklevel=2)
         return None
 
     def prune(self, keep: int) -> None:

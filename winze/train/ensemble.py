@@ -271,10 +271,10 @@ def _check(
     nets: Sequence[nn.Module], training: Training, seeds: Sequence[int], alternations: Sequence[Alternation] | None
 ) -> None:
     if not nets or len(seeds) != len(nets) or len(alternations or nets) != len(nets):
-        raise ValueError(f"want a seed for each of {len(nets)} networks, and an alternation where one of them has one")
+        raise ValueError(f"expected one seed for each of {len(nets)} networks, and one alternation for each, or none")
     optimizer = training.optimizer
     reasons = {
-        "the optimizer Lars looks at whole tensors": isinstance(optimizer, Lars),
+        "the optimizer Lars scales whole tensors": isinstance(optimizer, Lars),
         "decay_vectors=False tells vectors from matrices": not optimizer.decay_vectors,
         "rates= tells weights by name": bool(optimizer.rates),
         "16-mixed scales the loss of all": training.precision == "16-mixed",

@@ -322,7 +322,7 @@ def test_a_tampered_checkpoint_is_passed_over_and_the_run_ends_the_same(runs, wh
             body = bytearray(newest.read_bytes())
             body[-1] ^= 1
             newest.write_bytes(body)
-            with pytest.warns(UserWarning, match="passed over"):
+            with pytest.warns(UserWarning, match="is skipped"):
                 perform(long, root, recipe=RECIPE)
     assert outcome(runs.folder(long)) == outcome(Runs(runs.root / "a").folder(long))
 
