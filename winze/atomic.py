@@ -56,7 +56,7 @@ def shortened(name: str) -> str:
 def check_target(path: Path) -> Path:
     """The path itself, where a file may be written; devices, pipes and folders are refused, not replaced."""
     if path.is_dir():
-        raise IsADirectoryError(f"{path} is a folder; a file is wanted")
+        raise IsADirectoryError(f"{path} is a folder, not a file")
     if path.exists() and not path.is_file():
         raise StoreError(f"{path} is a device or a pipe, which a file would replace; give another name")
     return path

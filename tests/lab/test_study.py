@@ -195,5 +195,5 @@ def test_a_network_with_a_rule_from_outside_is_stored_without_its_spec(tmp_path)
 
 @pytest.mark.parametrize("setting", ["data.limit", "data.per_class", "reading.max_features", "network.every"])
 def test_a_count_below_one_is_refused_before_a_run_begins(setting):
-    with pytest.raises(FieldError, match="wants a whole number of at least 1"):
+    with pytest.raises(FieldError, match="must be a whole number of at least 1"):
         replaced(DIGITS, {setting: 0})

@@ -91,5 +91,5 @@ def test_bad_options_are_named(options, said):
 
 
 def test_labels_that_the_network_does_not_know_are_named():
-    with pytest.raises(ValueError, match="labels run from 4 to 4; the network knows 0 to 3"):
+    with pytest.raises(ValueError, match="labels run from 4 to 4; the network was built for 0 to 3"):
         draw(UViT(2, 32, side=8, labels=4), (1, 3, 8, 8), labels=torch.tensor([4]))

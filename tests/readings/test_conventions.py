@@ -68,3 +68,9 @@ def test_a_scan_is_told_about_its_network_when_it_is_made():
     assert (said.network, said.layers, said.seconds) == ("mine", {"here": [0, 1]}, None)
     assert said.notes[-1] == "seen"
     assert winze.scan(net, data, data).readings.conventions.network == "Sequential"
+
+
+@pytest.mark.parametrize("layers", [{"1": 1}, {"here": ["first"]}, {"here": [-1]}, [1]])
+def test_layer_numbers_are_lists_of_numbers(layers):
+    with pytest.raises(ReadingsError, match="the convention layers cannot be"):
+        Conventions.of({"layers": layers})

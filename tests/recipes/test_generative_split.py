@@ -101,18 +101,18 @@ def test_heads_that_do_not_fit_the_tasks_are_refused_before_anything_is_trained(
 
 @pytest.mark.parametrize("name", ["iterations", "samples"])
 def test_numbers_below_one_are_refused(name):
-    with pytest.raises(ValueError, match=f"{name} wants a whole number of at least 1"):
+    with pytest.raises(ValueError, match=f"{name} must be a whole number of at least 1"):
         replace(config("vae"), **{name: 0})
 
 
 @pytest.mark.parametrize(
     ("name", "settings", "said"),
     [
-        ("synthetic/meta", {"orders": 0}, "orders wants a whole number of at least 1"),
-        ("synthetic/meta", {"steps": (0, 5)}, "steps wants one whole number or more, from 1"),
-        ("synthetic/meta", {"batches": ()}, "batches wants one whole number or more, from 1"),
-        ("tunnel/collapse_forgetting", {"rounds": 0}, "rounds wants a whole number of at least 1"),
-        ("tunnel/swap_temperature", {"extractor": 0}, "extractor wants a whole number of at least 1"),
+        ("synthetic/meta", {"orders": 0}, "orders must be a whole number of at least 1"),
+        ("synthetic/meta", {"steps": (0, 5)}, "steps must be one whole number or more, from 1"),
+        ("synthetic/meta", {"batches": ()}, "batches must be one whole number or more, from 1"),
+        ("tunnel/collapse_forgetting", {"rounds": 0}, "rounds must be a whole number of at least 1"),
+        ("tunnel/swap_temperature", {"extractor": 0}, "extractor must be a whole number of at least 1"),
     ],
 )
 def test_settings_of_continual_recipes_that_cannot_be_are_refused(name, settings, said):

@@ -237,7 +237,7 @@ def test_what_an_ensemble_cannot_share_is_refused(change, word):
 
 
 def test_networks_that_do_not_fit_together_are_refused():
-    with pytest.raises(ValueError, match="a seed for each of 2 networks"):
+    with pytest.raises(ValueError, match="one seed for each of 2 networks"):
         fit_ensemble(networks(), DATA, TRAINING, seeds=(0, 1, 2), **ON_CPU)
     with pytest.raises(ValueError, match="one architecture"):
         Ensemble([*networks(count=1), *networks(count=1, depth=2)])

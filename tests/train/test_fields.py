@@ -78,9 +78,9 @@ def test_fields_of_fields_are_replaced_and_the_rest_stays():
 
 
 def test_a_wrong_type_deep_inside_is_named():
-    with pytest.raises(FieldError, match=r"Inner.steps wants int, not 'ten' \(str\)"):
+    with pytest.raises(FieldError, match=r"Inner.steps must be int, not 'ten' \(str\)"):
         check_types(Settings(inner=Inner(steps="ten")))
-    with pytest.raises(FieldError, match=r"Training.batch wants a whole number of at least 1, not '3' \(str\)"):
+    with pytest.raises(FieldError, match=r"Training.batch must be a whole number of at least 1, not '3' \(str\)"):
         replaced(Training(Epochs(3)), {"batch": "3"})
 
 
@@ -96,5 +96,5 @@ def test_a_type_that_only_a_function_knows_stands_for_anything():
         size: int = 3
 
     check_types(Local(inner=object()))
-    with pytest.raises(FieldError, match=r"Local.size wants int, not '3' \(str\)"):
+    with pytest.raises(FieldError, match=r"Local.size must be int, not '3' \(str\)"):
         check_types(Local(size="3"))

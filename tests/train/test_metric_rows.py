@@ -174,7 +174,7 @@ def test_two_reports_of_one_name_are_refused():
 
 
 def test_a_follower_that_is_none_is_refused():
-    with pytest.raises(TypeError, match="follower 'int' is a int: want an Alternation, a Watch, an object with"):
+    with pytest.raises(TypeError, match="follower 'int' is a int: expected an Alternation, a Watch, an object with"):
         trained(followers=[3])
 
 

@@ -81,7 +81,7 @@ def test_weights_may_learn_at_a_share_of_the_rate(optimizer):
 def test_a_rate_of_a_weight_that_is_not_there_is_named():
     with pytest.raises(ValueError, match=r"rates: no weight of Sequential is called 'head.\*'; there is '1.weight'"):
         trained(optimizer=SGD(rates=(("head.*", 0.1),)))
-    with pytest.raises(ValueError, match=r"SGD\.rates wants .* at least 0"):
+    with pytest.raises(ValueError, match=r"SGD\.rates must be .* at least 0"):
         SGD(rates=(("*", -1.0),))
 
 

@@ -213,7 +213,10 @@ def test_what_is_neither_network_nor_update_is_refused():
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (lambda net, x: net(x).square().mean(1), r"a loss of shape \(16,\): want one number, the mean over the batch"),
+        (
+            lambda net, x: net(x).square().mean(1),
+            r"a loss of shape \(16,\): expected one number, the mean over the batch",
+        ),
         (lambda net, x: {"a": net(x).mean(), "b": net(x)}, r"a loss part 'b' of shape \(16, 2\)"),
         (lambda net, x: {"a": 3.0}, r"a loss part 'a' of type float"),
     ],

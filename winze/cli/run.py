@@ -151,7 +151,7 @@ def _pairs(given: Sequence[str], option: str) -> list[tuple[str, str]]:
     pairs = [(name.strip(), text.strip()) for name, _, text in (one.partition("=") for one in given)]
     for (name, text), one in zip(pairs, given, strict=True):
         if not name or not text:
-            raise ValueError(f"{option} wants NAME=VALUE, not {one!r}")
+            raise ValueError(f"{option} takes NAME=VALUE, not {one!r}")
         if sum(name == other for other, _ in pairs) > 1:
             raise ValueError(f"{option} {name} is given twice")
     return pairs

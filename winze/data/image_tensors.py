@@ -23,7 +23,7 @@ def channel_statistics(images: UInt8[Tensor, "n c h w"]) -> tuple[tuple[float, .
     A histogram of the 256 levels holds all there is to know.
     """
     if images.dtype != torch.uint8 or images.ndim != 4 or not len(images):
-        raise DataError(f"channel statistics want uint8 images [n, c, h, w], not {images.dtype} {list(images.shape)}")
+        raise DataError(f"channel statistics need uint8 images [n, c, h, w], not {images.dtype} {list(images.shape)}")
     levels = torch.arange(256, dtype=torch.float64) / 255
     means, stds = [], []
     for channel in range(images.shape[1]):
@@ -54,7 +54,7 @@ def to_channels(x: Tensor, channels: int) -> Tensor:
         return x.expand(-1, channels, -1, -1)
     if x.shape[1] == 3 and channels == 1:
         return grey(x)
-    raise DataError(f"preprocess: images of {x.shape[1]} channels where {channels} are wanted")
+    raise DataError(f"preprocess: images have {x.shape[1]} channels, expected {channels}")
 
 
 def grey(x: Tensor) -> Tensor:

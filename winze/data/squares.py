@@ -83,7 +83,7 @@ class Squares(Augmentation):
         self, images: Tensor, u: Uniform, labels: BatchLabels | None = None, rows: BatchLabels | None = None
     ) -> Tensor:
         if self.kind == "correlated" and labels is None:
-            raise DataError("Squares: a square that tells the class needs labels=")
+            raise DataError("Squares: a square that encodes the class needs labels=")
         if self.ratio < 1 and rows is None:
             raise DataError(f"Squares: with a ratio of {self.ratio} it needs rows=, the samples' rows in the data")
         drawn = whole_numbers(u[:, 0], self.classes)

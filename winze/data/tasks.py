@@ -55,7 +55,7 @@ def thinned(dataset: Dataset, per_class: int) -> Dataset:
     if per_class < 1:
         raise DataError(f"{dataset.name}: per_class is {per_class}; it must be at least 1")
     rows = torch.from_numpy(of_each(dataset.train_labels.cpu().numpy(), per_class)).to(dataset.train_labels.device)
-    note = f"{len(rows)} of {len(dataset.train_labels)} train samples: at most {per_class} a class"
+    note = f"{len(rows)} of {len(dataset.train_labels)} train samples: at most {per_class} per class"
     return replace(
         dataset,
         train_images=dataset.train_images[rows],

@@ -45,7 +45,9 @@ def draw(
         raise ValueError(f"{len(labels)} labels for {shape[0]} images")
     known = getattr(net, "labels", None)
     if labels is not None and known and not 0 <= int(labels.min()) <= int(labels.max()) < known:
-        raise ValueError(f"labels run from {labels.min()} to {labels.max()}; the network knows 0 to {known - 1}")
+        raise ValueError(
+            f"labels run from {labels.min()} to {labels.max()}; the network was built for 0 to {known - 1}"
+        )
     if guidance and labels is None:
         raise ValueError("guidance moves the noise by what a label adds: give labels= too")
     device = next(net.parameters()).device

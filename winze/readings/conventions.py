@@ -59,7 +59,7 @@ CHECKS: dict[str, IsValid] = {
     "embedding": _text,
     "kept": _text,
     "notes": _words,
-    "layers": _is(dict),
+    "layers": _each(_all(_count)),
     "layer_count": _count,
     "unread": _each(_text),
     "chance": _each(_is(int, float)),

@@ -271,7 +271,7 @@ def _check(
     nets: Sequence[nn.Module], training: Training, seeds: Sequence[int], alternations: Sequence[Alternation] | None
 ) -> None:
     if not nets or len(seeds) != len(nets) or len(alternations or nets) != len(nets):
-        raise ValueError(f"want a seed for each of {len(nets)} networks, and an alternation where one of them has one")
+        raise ValueError(f"expected one seed for each of {len(nets)} networks, and one alternation for each, or none")
     optimizer = training.optimizer
     reasons = {
         "the optimizer is Lars, which scales whole tensors": isinstance(optimizer, Lars),

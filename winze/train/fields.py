@@ -98,7 +98,7 @@ def check_types(config: Any) -> None:
 def check_type(value: Any, hint: Any, what: str) -> None:
     """Raise unless the value fits the annotation."""
     if not fits(value, hint):
-        raise FieldError(f"{what} wants {_said(hint)}, not {value!r} ({type(value).__name__})")
+        raise FieldError(f"{what} must be {_said(hint)}, not {value!r} ({type(value).__name__})")
 
 
 def fits(value: Any, hint: Any) -> bool:

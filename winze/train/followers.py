@@ -49,7 +49,7 @@ class Followers:
                 self.plain.append(one)
             else:
                 raise TypeError(
-                    f"follower {name!r} is a {type(one).__name__}: want an Alternation, a Watch, an object with "
+                    f"follower {name!r} is a {type(one).__name__}: expected an Alternation, a Watch, an object with "
                     "after_step and after_epoch, or a function (net, step)"
                 )
 

@@ -135,7 +135,7 @@ def continual(
         raise DataError(f"{len(trainings)} trainings for {len(listed.parts)} tasks: give one for all, or one per task")
     _check_squares(listed, trainings)
     if samples is not None and samples < 1:
-        raise DataError(f"samples is {samples}; at least one is read")
+        raise DataError(f"samples must be at least 1, not {samples}")
     heads = _heads(net, listed)
     device = device_of(hardware)
     preprocess = listed.preprocess if preprocess is None else preprocess

@@ -184,7 +184,7 @@ def test_masks_of_one_class_are_refused_before_training(tmp_path, value):
 
 @pytest.mark.parametrize("settings", [{"times": (2.0,)}, {"times": ()}, {"steps": 0}, {"images": 4}])
 def test_times_and_images_that_cannot_be_are_refused(settings):
-    with pytest.raises(ValueError, match=r"(times|images|steps) wants"):
+    with pytest.raises(ValueError, match=r"(times|images|steps) must be"):
         replace(recipe("decayed/diffusion").config("smoke", Point({"labels": "none", "alpha": 0.7})), **settings)
 
 

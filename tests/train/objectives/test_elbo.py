@@ -97,9 +97,9 @@ def test_a_vae_samples_in_training_and_uses_the_mean_in_evaluation():
 @pytest.mark.parametrize(
     ("made", "error", "said"),
     [
-        (lambda: Elbo(beta=-1.0), ValueError, "beta wants a finite number"),
-        (lambda: Elbo(warmup=1.5), ValueError, "warmup wants a number in"),
-        (lambda: likelihood("poisson"), ValueError, "likelihood wants 'gaussian' | 'bernoulli', not 'poisson'"),
+        (lambda: Elbo(beta=-1.0), ValueError, "beta must be a finite number"),
+        (lambda: Elbo(warmup=1.5), ValueError, "warmup must be a number in"),
+        (lambda: likelihood("poisson"), ValueError, "likelihood must be 'gaussian' | 'bernoulli', not 'poisson'"),
         (lambda: NegativeElbo()(nn.Flatten(), X, None), ValueError, "Flatten outputs a Tensor"),
         (lambda: build("winze/autoencoder", hidden=(8, 4, 2)), NetworkError, "narrow and widen again"),
         (lambda: build("winze/generator", side=10), NetworkError, "doubles the side twice"),

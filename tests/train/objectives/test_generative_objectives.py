@@ -151,8 +151,8 @@ def test_dropped_labels_are_the_embedding_of_none():
     ("made", "said"),
     [
         (lambda: Denoise(beta=(20.0, 0.1)), "rising and positive"),
-        (lambda: Denoise(drop_labels=1.0), "drop_labels wants a number in"),
-        (lambda: Denoise(read_at=-0.1), "read_at wants a number in"),
+        (lambda: Denoise(drop_labels=1.0), "drop_labels must be a number in"),
+        (lambda: Denoise(read_at=-0.1), "read_at must be a number in"),
     ],
 )
 def test_settings_that_make_no_sense_are_named(made, said):

@@ -181,9 +181,9 @@ def test_available_memory_is_a_number_of_bytes():
     [
         (lambda: Teach(tasks=(2, 1)), "at least two classes"),
         (lambda: Teach(tasks=()), "at least two classes"),
-        (lambda: Teach(pool=0), "pool wants a whole number"),
-        (lambda: Teach(lr=0.0), "lr wants a positive"),
-        (lambda: loss_of(generator(), objective(tasks=(2, 2, 2))), "want 6, there are 4"),
+        (lambda: Teach(pool=0), "pool must be a whole number"),
+        (lambda: Teach(lr=0.0), "lr must be a positive"),
+        (lambda: loss_of(generator(), objective(tasks=(2, 2, 2))), "need 6, there are 4"),
         (lambda: loss_of(build("winze/mlp2x8", 4, inputs=64), objective()), r"trains a generator G\(z, y\)"),
         (lambda: objective()(generator(), X, None), "needs real images with labels"),
         (lambda: Unrolled(torch.nn.BatchNorm1d(3)), "track_running_stats=False"),

@@ -98,18 +98,18 @@ def test_what_a_follower_remembers_is_kept_with_the_training(tmp_path):
 def test_a_temperature_that_is_none_is_refused(value):
     goal = Classify()
     object.__setattr__(goal, "temperature", value)  # types are enforced while testing, before the check could speak
-    with pytest.raises(ValueError, match=r"temperature wants a positive number \| 'norm' \| Ramp, not"):
+    with pytest.raises(ValueError, match=r"temperature must be a positive number \| 'norm' \| Ramp, not"):
         goal.__post_init__()
 
 
 @pytest.mark.parametrize(("first", "last"), [(0.0, 1.0), (1.0, 0.0), (1.0, -5.0), (math.inf, 1.0)])
 def test_a_ramp_that_begins_or_ends_at_zero_is_refused(first, last):
-    with pytest.raises(ValueError, match=r"(first|last) wants a positive number"):
+    with pytest.raises(ValueError, match=r"(first|last) must be a positive number"):
         Ramp(first, last)
 
 
 def test_a_ramp_over_no_time_is_refused():
-    with pytest.raises(ValueError, match="share wants a number in"):
+    with pytest.raises(ValueError, match="share must be a number in"):
         Ramp(1.0, 2.0, share=0.0)
 
 

@@ -23,7 +23,7 @@ def folder_source(name: str, root: Path, size: int | None) -> Source:
     splits = [split for split in (train, test) if split is not None] or [root]
     names = sorted({child.name for split in splits for child in _folders(split)})
     if not names:
-        raise DataError(f"{root} has no class folders: it wants train/CLASS/*.png and test/CLASS/*.png, or CLASS/*.png")
+        raise DataError(f"{root} has no class folders: expected train/CLASS/*.png and test/CLASS/*.png, or CLASS/*.png")
     files = [_files(split, names) for split in splits]
     if not any(files):
         raise DataError(f"{root} has class folders but no images ({', '.join(sorted(SUFFIXES))})")

@@ -110,7 +110,7 @@ class AtTime(nn.Module):
     def __init__(self, net: nn.Module, t: float, beta: tuple[float, float] = (0.1, 20.0)) -> None:
         super().__init__()
         if not 0 <= t <= 1:
-            raise ValueError(f"a diffusion model is read at a time in [0, 1], not {t}")
+            raise ValueError(f"a diffusion model is evaluated at a time in [0, 1], not {t}")
         self.net, self.t, self.beta = net, t, beta
 
     def forward(self, images: Tensor) -> Tensor:

@@ -74,12 +74,12 @@ def losses(found: Any, of: str) -> dict[str, Tensor]:
     """Losses by name, each one number, the total first: that called "loss", else the sum of all."""
     parts = {"loss": found} if isinstance(found, Tensor) else dict(found)
     if not parts:
-        raise ValueError(f"{of} returns no loss: want a tensor, or a dict of named parts")
+        raise ValueError(f"{of} returns no loss: expected a tensor, or a dict of named parts")
     for name, part in parts.items():
         if not (isinstance(part, Tensor) and part.numel() == 1):
             what = f"of shape {tuple(part.shape)}" if isinstance(part, Tensor) else f"of type {type(part).__name__}"
             named = "" if name == "loss" else f"part {name!r} "
-            raise ValueError(f"{of} returns a loss {named}{what}: want one number, the mean over the batch")
+            raise ValueError(f"{of} returns a loss {named}{what}: expected one number, the mean over the batch")
     total = parts["loss"] if "loss" in parts else torch.stack([part.reshape(()) for part in parts.values()]).sum()
     return {"loss": total} | parts
 

@@ -133,7 +133,7 @@ def classes_of(net: nn.Module) -> int:
 def check_classes(tasks: Sequence[int], classes: int) -> None:
     """Raise where tasks want more classes than there are."""
     if sum(tasks) > classes:
-        raise ValueError(f"tasks of {tuple(tasks)} classes want {sum(tasks)}, there are {classes}")
+        raise ValueError(f"tasks of {tuple(tasks)} classes need {sum(tasks)}, there are {classes}")
 
 
 def pools(
