@@ -13,7 +13,7 @@ finished runs read, without weights, into at most 8 archives of less than 16 MiB
 results/ or finished in --out are skipped, and runs whose data is absent ($WINZE_DATA) are named. Runs with the same
 flags share one pool of processes under MPS. Needs torch, timm, Lightning Fabric and what figures and probes import.
 
-The first items are planned for machines of 25 minutes each (`LEASES`), so that each closes whole questions:
+The first items are planned for machines of 25 minutes each (`MACHINES`), so that each closes whole questions:
 
     --items    minutes    what it decides                                                          runs
     1-4             24    masked autoencoders, alpha 1 or 0.6; generative features of grey images    58
@@ -163,9 +163,9 @@ PLAN = (
     masked("mae_alpha", CIFAR | PAIR, scale="paper", cost=580, alone=900),
 )
 """What is run; the last two give encoders small enough to come with the package, and 800 epochs."""
-LEASES = ("1-4", "5-8", "9-16")
+MACHINES = ("1-4", "5-8", "9-16")
 """the items for one machine each"""
-LEASE = 25.0
+MINUTES = 25.0
 """the minutes of a machine that are left for runs"""
 
 BRIEF = {"data.limit": 128, "training.batch": 64, "training.length.count": 1, "training.schedule.warmup.count": 0}

@@ -1,7 +1,8 @@
 """What a scan of networks that people have costs, against the best plain forward over the same batches.
 
-    python benchmarks/scan.py --networks all --device cuda                  # 10,240 and 2,560 images; below 3 minutes
-    python benchmarks/scan.py --networks resnet18 --images 64 --batch 32    # small, for a CPU
+    python benchmarks/scan.py --networks all --device cuda                 # 2,560 and 10,240 images; 5 minutes
+    python benchmarks/scan.py --networks all --device cpu --batch 32       # 256 images; half an hour on 2 cores
+    python benchmarks/scan.py --networks shell --device cuda               # the command alone; a minute
 
 timm's resnet50, vit_base_patch16_224 and convnext_tiny at 224 pixels, read at their blocks, and its plain resnet18 at
 32 pixels on ten times as many images. Weights are random. The plain forward runs in inference mode, in the memory
@@ -37,8 +38,10 @@ from scan import peak
 from timing import median, merge, seconds
 from torch import Tensor, nn
 
-IMAGES = (2560, 10240)
+IMAGES = {"cuda": (2560, 10240), "cpu": (256,)}
 """At 224 pixels; the small number first, so that a run that is stopped has a row of every network."""
+TRIED = {"cuda": 4, "cpu": 1}
+"""Batches on which the fastest plain forward is found."""
 
 DISTINCT = 1024
 """Images in memory; more are these again, since time does not depend on what they show."""
@@ -123,13 +126,14 @@ def timed(work: Callable[[], Any], against: Callable[[], Any], device: str, most
 
 
 PHASES = {
-    "fingerprint": "winze.observe.scan.fingerprint",
+    "beginning the fingerprint": "winze.observe.scan.begun_fingerprint",
     "finding places": "winze.observe.scan.spots_and_order",
     "train pass": "winze.observe.scan.ridge_moments",
     "fitting probes": "winze.observe.scan.fitted",
     "test pass": "winze.observe.scan.read_test",
     "ranks and other numbers": "winze.observe.passes.gathered.Store.places",
     "CKA": "winze.observe.passes.gathered.Store.pairs",
+    "answers": "winze.observe.scan.answers",
 }
 
 
@@ -162,7 +166,7 @@ def rows(one: Published, args: argparse.Namespace, images: int) -> Iterator[dict
     net = timm.create_model(one.name, num_classes=10).to(args.device).eval()
     images *= one.times
     train, test = (Cycled(images, one.pixels, args.batch, args.device, seed) for seed in (1, 2))
-    few = Cycled(min(images, 4 * args.batch), one.pixels, args.batch, args.device, 3)
+    few = Cycled(min(images, TRIED[args.device] * args.batch), one.pixels, args.batch, args.device, 3)
     format_, forward = best_plain(net, few, args.device)
     runs: dict[str, tuple[Callable[..., Any], tuple[Cycled, ...]]] = {
         "CKA": (lambda test: winze.scan(net, None, test, measures="cka", progress=False), (test,)),
@@ -210,9 +214,10 @@ def measure_networks(args: argparse.Namespace) -> None:
     """Measure the networks that were asked for, one row after the other, and keep each as it comes."""
     asked = args.networks.split(",")
     chosen = [one for one in NETWORKS if args.networks == "all" or one.name in asked]
-    if unknown := set(asked) - {"all", *(one.name for one in NETWORKS)}:
-        raise SystemExit(f"--networks takes all or {', '.join(one.name for one in NETWORKS)}, not {', '.join(unknown)}")
-    args.sizes = IMAGES if args.images is None else (args.images,)
+    known = ["all", "shell", *(one.name for one in NETWORKS)]
+    if unknown := set(asked) - set(known):
+        raise SystemExit(f"--networks takes {', '.join(known)}, not {', '.join(unknown)}")
+    args.sizes = IMAGES[args.device] if args.images is None else (args.images,)
 
     def kept(row: dict[str, Any]) -> None:
         print(row, flush=True)
@@ -222,5 +227,5 @@ def measure_networks(args: argparse.Namespace) -> None:
         for one in chosen:
             for row in rows(one, args, images):
                 kept(row)
-    if args.networks == "all":
+    if {"all", "shell"} & set(asked):
         kept(from_the_shell(args))

@@ -1,5 +1,6 @@
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -75,7 +76,9 @@ def test_help_names_every_verb_and_is_done(capsys):
 @pytest.mark.parametrize("verb", cli.VERBS)
 def test_every_verb_has_help(verb, capsys):
     assert main([verb, "--help"]) == DONE
-    assert f"usage: winze {verb}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"usage: winze {verb}" in shown
+    assert not re.search(r"\(default:\s*(None)?\)|\{None", shown), "a default is written in words"
 
 
 def test_no_words_at_all_show_the_help(capsys):
@@ -102,8 +105,12 @@ BAD = [
     (["scan"], "Missing from winze scan: NET, --data D, --out DIR"),
     (["scan", NET, "--data", "digits"], "Missing from winze scan: --out DIR"),
     (["scan", NET, "--data", "digits", "--out", "o", "--colour", "red"], "Unrecognized options: --colour"),
-    (["scan", NET, "--data", "digits", "--out", "o", "--batch", "many"], "--batch"),
-    (["scan", NET, "--data", "digits", "--out", "o", "--probe", "guess"], "--probe"),
+    (["scan", NET, "--data", "digits", "--out", "o", "--batch", "many"], "winze: --batch cannot be 'many' (see"),
+    (["scan", NET, "--data", "digits", "--out", "o", "--limit", "many"], "winze: --limit cannot be 'many' (see"),
+    (["scan", NET, "--data", "digits", "--out", "o", "--probe", "guess"], "--probe is one of adam, ridge, not 'guess'"),
+    (["scan", NET, "--data", "digits", "--out", "o", "--embed", "x"], "--embed is one of pca, tsne, umap, not 'x'"),
+    (["scan", NET, "--out", "o", "--data"], "winze: --data needs a value (see"),
+    (["scan", NET, "--data", "digits", "--out", "o", "--device", "gpu"], "write cpu, cuda or cuda:1"),
     (["scan", NET, "--data", "digits", "--out", "o", "--pool", "max"], "--pool is mean, flatten, token"),
     (["scan", NET, "--data", "digits", "--out", "o", "--pool", "0"], "--pool is mean, flatten, token"),
     (["scan", NET, "--data", "digits", "--out", "o", "--limit", "3"], "below the number of classes"),
@@ -134,6 +141,9 @@ BAD = [
     (["scan", NET, "--data", "digits", "--out", "text.pt"], "is a file"),
     (["scan", NET, "--data", "digits", "--out", "full"], "holds other files"),
     (["scan", NET, "--data", "digits", "--out", "text.pt/deep"], "not a folder"),
+    (["demo", "--epochs", "0"], "--epochs is at least 1, not 0"),
+    (["demo", "--out", "full"], "full holds other files"),
+    (["data", "--root", "nowhere"], "--root: there is no folder nowhere"),
     (["truncate"], "Missing from winze truncate"),
     (["truncate", "nowhere", "--save", "o.safetensors"], "nowhere is not a folder of readings"),
     (["truncate", "full", "--save", "o.safetensors"], "full is not a folder of readings"),
@@ -427,7 +437,7 @@ def test_compare_writes_one_page(scanned, elsewhere, capsys):
     Readings.load(scanned).save("again")
     assert main(["compare", str(scanned), "again", "--out", "both.html"]) == DONE
     assert (elsewhere / "both.html").read_text() == "a page about out, again"
-    assert "again: " in capsys.readouterr().out
+    assert "\nagain\n" in capsys.readouterr().out
 
 
 def test_report_writes_the_page_again(scanned, elsewhere, capsys):
@@ -543,3 +553,15 @@ def test_readings_name_no_folder_of_this_machine(elsewhere):
 
 def test_names_from_files_give_a_terminal_no_orders():
     assert printable_lines("layer \x1b[31m1\x1b[0m\r\nnext\x07") == "layer ?[31m1?[0m\nnext?"
+
+
+def test_report_writes_the_page_of_a_sequence_of_tasks(tmp_path, capsys):
+    from winze.observe.sequence import store_matrix
+
+    readings = Readings()
+    readings.declare(network="MLP", data="digits", tasks=["task 1", "task 2"], incremental="task")
+    store_matrix(readings, {"task 1": 90, "task 2": 90}, np.array([[0.9, 0.2], [0.7, 0.9]]), np.array([0.5, 0.5]))
+    readings.save(tmp_path / "kept")
+    assert main(["report", str(tmp_path / "kept")]) == DONE
+    assert "forgetting 20.0 points" in capsys.readouterr().out
+    assert "Accuracy matrix" in (tmp_path / "kept" / "report.html").read_text(encoding="utf-8")

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from small_recipe import make_recipe
 from torch import nn
 
 from winze.cli import BAD_INPUT, DONE, main
@@ -290,10 +291,19 @@ def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, 
         (["compare", "", ""], "give more characters of the key"),
         (["clean", "--status", "done"], "not those that are done"),
         (["clean", "--status", "finished"], "--status"),
-        (["remove"], "one of ('list', 'compare', 'clean', 'keep')"),
+        (["remove"], "'remove' is none of clean, compare, keep, list"),
+        (["--at", "alpha"], "--at wants AXIS=VALUE, not 'alpha'"),
         (["--out", "file"], "file is a file, not a folder of runs"),
     ],
 )
 def test_bad_words_are_refused_in_one_line(capsys, words, why):
     Path("file").touch()
     assert why in refused(capsys, *words)
+
+
+def test_runs_of_a_recipe_outside_winze_are_refused_with_the_reason(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = make_recipe()
+    perform(made.jobs("cpu")[0], Runs("runs"), recipe=made)
+    assert main(["runs", "keep"]) == BAD_INPUT
+    assert "(only readings of winze's own recipes are kept)" in capsys.readouterr().err

@@ -6,9 +6,12 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from scripts import script
+
+import winze
 
 ROOT = Path(__file__).parents[2]
 FETCHED = {"script": "src", "link": "href", "img": "src", "iframe": "src", "source": "srcset", "object": "data"}
@@ -84,6 +87,14 @@ def test_every_page_is_in_the_navigation(site):
     start = (site / "index.html").read_text(encoding="utf-8")
     for page in sorted((ROOT / "docs").rglob("*.md")):
         assert page.relative_to(ROOT / "docs").with_suffix(".html").as_posix() in start, page.name
+
+
+def test_every_name_of_the_top_level_is_in_the_reference():
+    pages = "\n".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    described = set(re.findall(r"^::: \S+\.(\w+)$", pages, re.MULTILINE))
+    asked = {name for name in winze.__all__ if not isinstance(getattr(winze, name), ModuleType)}
+    assert len(asked) > 20
+    assert asked - described == set()
 
 
 def test_addresses_that_a_page_fetches_are_found():

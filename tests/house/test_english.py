@@ -32,6 +32,10 @@ WORDS = {
     r"puts? out": "a network outputs",
     r"not one (?:sample|image|batch)": "no samples",
     r"belongs? into": "belongs in",
+    r"in vain": "without using the result",
+    r"dotted upright": "dotted vertical line",
+    r"no layer is of use": "none",
+    r"side by side on one page": "compare ... on one page",
 }
 """What is not written, as a regular expression, and what is written instead."""
 
@@ -61,7 +65,16 @@ def strings(source: str) -> Iterator[tuple[int, str]]:
             yield token.start[0], token.string
 
 
+def page_strings(source: str) -> Iterator[str]:
+    """The strings of more than one word of a script, and the text of a page."""
+    for one in re.findall(r'"[^"\n]*"|`[^`]*`|>[^<>\n]+<', source):
+        text = re.sub(r"\$\{[^}]*\}", "", one[1:-1])
+        if " " in text.strip():
+            yield text
+
+
 PAGES = [ROOT / name for name in ("README.md", "CONTRIBUTING.md")] + sorted(ROOT.glob("docs/**/*.md"))
+ASSETS = sorted(path for path in ROOT.glob("winze/*/assets/*") if path.suffix in (".js", ".html"))
 ROOMS = sorted(path for path in ROOT.joinpath("winze").iterdir() if path.is_dir() and path.name != "__pycache__")
 
 
@@ -77,6 +90,11 @@ def test_docstrings_messages_and_comments_use_the_words_of_the_field(room):
     texts = [(module, *text) for module in modules for text in strings(module.read_text())]
     assert texts
     assert not [f"{module.relative_to(ROOT)}:{line}: {said}" for module, line, text in texts for said in found(text)]
+
+
+@pytest.mark.parametrize("asset", ASSETS, ids=lambda path: f"{path.parents[1].name}/{path.name}")
+def test_pages_in_the_browser_use_the_words_of_the_field(asset):
+    assert not [said for text in page_strings(asset.read_text(encoding="utf-8")) for said in found(text)]
 
 
 @pytest.mark.parametrize(
@@ -98,6 +116,14 @@ def test_the_list_catches_what_it_should(text):
 @pytest.mark.parametrize("text", ["a per-sample mask", "one line per run", "a row at a time", "images", "on data"])
 def test_the_list_lets_good_english_pass(text):
     assert not found(text)
+
+
+def test_strings_of_a_script_are_found_without_its_code():
+    script = 'const told = 1; say: () => "no other data", `${told} one line a run`'
+    assert [said for text in page_strings(script) for said in found(text)] == [
+        "'other data': write out-of-distribution data, OOD accuracy",
+        "'one line a run': write per: one line per run, a per-sample mask",
+    ]
 
 
 def test_code_is_no_prose():

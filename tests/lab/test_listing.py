@@ -66,7 +66,7 @@ def test_digits_and_smoke_tests_stand_in_no_tally(capsys, monkeypatch, tmp_path)
     assert main(["list"]) == DONE
     told = capsys.readouterr().out
     assert "  verdicts  1 claim: 1 not run\n  digits    " in told
-    assert f"runs at scale cpu, in no tally: `winze list {made.name}` has the verdicts\n" in told
+    assert f"runs at scale cpu, not counted: `winze list {made.name}` has the verdicts\n" in told
 
 
 def test_one_recipe_is_listed_with_its_axes_points_claims_and_departures(capsys, recipe):
@@ -100,3 +100,15 @@ def test_finished_runs_are_kept_once_and_then_counted(capsys, tmp_path, monkeypa
     assert capsys.readouterr().out == said
     assert main(["list", "tunnel/main"]) == DONE
     assert "at scale smoke" in capsys.readouterr().out
+
+
+def test_a_folder_without_kept_readings_is_named_once(capsys, recipe):
+    assert main(["list"]) == DONE
+    assert capsys.readouterr().err == "winze: there is no folder results of kept readings here: --results names it\n"
+
+
+def test_one_recipe_is_listed_with_the_verdicts_of_ones_own_runs_where_none_are_kept(capsys, recipe):
+    for job in recipe.jobs("cpu"):
+        perform(job, Runs("runs"), recipe=recipe)
+    assert main(["list", recipe.name]) == DONE
+    assert "  contradicted at scale cpu: " in capsys.readouterr().out

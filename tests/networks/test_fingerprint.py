@@ -1,6 +1,8 @@
 """A fingerprint tells networks apart by architecture, rules and weights, and nothing else."""
 
 import copy
+import sys
+import threading
 
 import pytest
 import timm
@@ -8,7 +10,16 @@ import torch
 from torch import nn
 
 import winze
-from winze.networks import NetworkError, build, difference, fingerprint, is_untrained, unwrapped
+from winze.networks import (
+    NetworkError,
+    begun_fingerprint,
+    build,
+    difference,
+    fingerprint,
+    is_untrained,
+    unwrapped,
+)
+from winze.networks.fingerprint import _digests_of
 
 
 def made(seed: int = 0, **options) -> nn.Module:
@@ -127,3 +138,25 @@ def test_one_step_of_training_shows_in_norm_layers():
         optimizer.step()
         assert not is_untrained(net)
     assert not is_untrained(nn.Linear(4, 2))  # nothing is known
+
+
+class Merging(nn.Linear):
+    """A layer that writes its weight when the mode is switched, as LoRA layers do."""
+
+    def train(self, mode: bool = True) -> "Merging":
+        self.weight.data.add_(1.0 if mode else -1.0)
+        return super().train(mode)
+
+
+def test_a_fingerprint_that_was_begun_is_of_the_network_as_it_was_then(monkeypatch):
+    net = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), Merging(6, 2)).eval()
+    before, gate, hashed = fingerprint(net), threading.Event(), _digests_of
+    monkeypatch.setattr(
+        sys.modules["winze.networks.fingerprint"], "_digests_of", lambda tensors: gate.wait(10) and hashed(tensors)
+    )
+    begun = begun_fingerprint(net)
+    net.train()(torch.randn(8, 4))
+    net.double()
+    gate.set()
+    assert begun() == before
+    assert fingerprint(net) != before

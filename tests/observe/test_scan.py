@@ -385,6 +385,14 @@ def test_embeddings_of_places_hold_one_point_per_sample(method):
     assert np.isfinite(scan.readings.arrays["embedding/2"]).all()
 
 
+@pytest.mark.parametrize("method", ["pca", "tsne"])
+def test_samples_with_the_same_features_lie_at_one_point(method):
+    from winze.observe.passes.embedding import embed_places
+
+    same = torch.randn(1, 16).expand(40, 16)
+    assert (embed_places([0], [same], method)[0] == np.zeros((40, 2))).all()
+
+
 # The network is left as it was
 
 

@@ -548,3 +548,13 @@ def test_readings_need_neither_torch_nor_pandas():
         "sys.exit('torch' in sys.modules or 'pandas' in sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_header_of_many_axes_is_refused_in_brief(tmp_path):
+    header = str({"descr": "<f8", "fortran_order": False, "shape": (1,) * 3000}).encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    body = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header
+    forged(tmp_path, arrays=archive({"cka.npy": body}))
+    with pytest.raises(ReadingsError, match="holds more than plain arrays") as found:
+        Readings.load(tmp_path)
+    assert len(str(found.value)) < 300 + len(str(tmp_path))

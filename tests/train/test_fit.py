@@ -25,6 +25,7 @@ from winze.train import (
     evaluate,
     fit,
 )
+from winze.train.sources import source_of
 
 POINTS = torch.randn(65, 4, generator=torch.Generator().manual_seed(0))
 LABELS = (POINTS.sum(1) > 0).long()
@@ -513,3 +514,30 @@ def test_arrays_are_refused_with_the_way_to_tensors():
         fit(small(), (x, y), training())
     with pytest.raises(ValueError, match="a tuple of ndarray, ndarray: pass torch"):
         fit(small(), DATA, training(), tests={"test": (x, y)})
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            (torch.rand(40, 4).double(), LABELS[:40]),
+            r"float64 and the network takes torch.float32: pass x.to\(torch.float32\)",
+        ),
+        (
+            (torch.ones(40, 4, dtype=torch.uint8), LABELS[:40]),
+            "uint8 and the network takes torch.float32: pass preprocess=",
+        ),
+        ((torch.rand(1, 4), LABELS[:1]), "a batch of one sample: choose another batch size, or drop_last=True"),
+    ],
+    ids=["float64", "bytes", "one sample"],
+)
+def test_inputs_that_a_network_cannot_take_are_refused_with_the_remedy(data, said):
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    with pytest.raises(ValueError, match=said):
+        fit(net, data, Training(Epochs(1), 8))
+
+
+def test_a_dataset_without_a_loader_is_refused_with_the_way_to_one():
+    untyped = getattr(source_of, "__wrapped__", source_of)  # as users call it, whose types nobody checks
+    with pytest.raises(ValueError, match=r"not a TensorDataset: pass DataLoader\(dataset"):
+        untyped(TensorDataset(POINTS, LABELS), training(), None, 0, torch.device("cpu"))

@@ -1,11 +1,13 @@
 """A training that was stopped after any step resumes bit for bit, whatever its objective and its data."""
 
+import random
+
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import DataLoader, RandomSampler, Sampler, TensorDataset
 
 from winze import Alternation, ResidualDropPath, rewire
 from winze.data import Noise
@@ -22,11 +24,35 @@ class Jittered(TensorDataset):
         return x + 0.1 * (torch.rand(()) + np.random.rand()), y
 
 
+class Drawn(TensorDataset):
+    """Draws from generators of its own, which nobody else knows."""
+
+    def __init__(self, *tensors):
+        super().__init__(*tensors)
+        self.own, self.older = random.Random(0), np.random.RandomState(0)
+
+    def __getitem__(self, index):
+        x, y = super().__getitem__(index)
+        return x + 0.1 * (self.own.random() + float(self.older.rand())), y
+
+
+class Permuted(Sampler):
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def __len__(self):
+        return len(IMAGES)
+
+    def __iter__(self):
+        return iter(self.rng.permutation(len(IMAGES)).tolist())
+
+
 DATA = {
     "tensors": lambda: (IMAGES, LABELS),
     "shuffled": lambda: DataLoader(TensorDataset(IMAGES, LABELS), 8, shuffle=True),
     "sampled": lambda: DataLoader(TensorDataset(IMAGES, LABELS), 8, sampler=RandomSampler(IMAGES, replacement=True)),
     "jittered": lambda: DataLoader(Jittered(IMAGES, LABELS), 8, shuffle=True, generator=torch.Generator()),
+    "drawn": lambda: DataLoader(Drawn(IMAGES, LABELS), 8, sampler=Permuted()),
 }
 LAST = 10  # steps; an epoch has 6
 
@@ -90,7 +116,7 @@ def whole():
     return {name: trained(make()) for name, make in DATA.items()}
 
 
-STOPS = {"tensors": range(1, LAST + 1)} | dict.fromkeys(("shuffled", "sampled", "jittered"), (3, 6, 7))
+STOPS = {"tensors": range(1, LAST + 1)} | dict.fromkeys(("shuffled", "sampled", "jittered", "drawn"), (3, 6, 7))
 
 
 @pytest.mark.parametrize(("name", "stop"), [(name, stop) for name, stops in STOPS.items() for stop in stops])

@@ -128,12 +128,22 @@ def _one_line(boxed: str) -> str:
         if not is_rule:
             said.append(line)
     text = textwrap.dedent("\n".join(said)).splitlines()
-    of_type = re.match(r"Error parsing (\S+): .*? from \[(.*?)\]", " ".join(" ".join(text).split()))
-    if of_type:
-        return f"{of_type[1]} cannot be {of_type[2]}"
     if text and text[0].startswith("Missing from"):
         text = [text[0], ", ".join(line.strip() for line in text[1:] if not line.startswith(" " * 8))]
-    return " ".join(" ".join(text).split())
+    return _plainly(" ".join(" ".join(text).split()))
+
+
+def _plainly(complaint: str) -> str:
+    """What the parser says of a value, without its own types."""
+    if found := re.match(r"Error parsing (\S+): .*?(?: from \[(.+?)\]|: ('[^']*')$)", complaint):
+        return f"{found[1]} cannot be {found[2] or found[3]}"
+    if found := re.match(r"invalid choice (.+) for argument '(.+?)'\. Expected one of \((.+)\)", complaint):
+        names = ", ".join(sorted(set(re.findall(r"'([^']+)'", found[3])) - {"None"}))
+        is_option = found[2].startswith("-")
+        return f"{found[2]} is one of {names}, not {found[1]}" if is_option else f"{found[1]} is none of {names}"
+    if found := re.match(r"Missing value for argument '(.+?)'", complaint):
+        return f"{found[1]} needs a value"
+    return complaint
 
 
 def _warning(message: Warning | str, *_: object, **__: object) -> str:

@@ -33,7 +33,7 @@ class CompareVerb:
             scans = {name: observe.Scan.load(folder) for name, folder in named(self.folders).items()}
             observe.compare(scans, page)
             for name, scan in scans.items():
-                sys.stdout.write(printable_lines(f"{name}: {scan.summary()}\n"))
+                sys.stdout.write(printable_lines(f"{name}\n{scan.summary()}\n\n"))
         sys.stdout.write(f"{page}\n")
 
 

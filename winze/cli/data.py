@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 from winze.cli.exit_codes import printable
@@ -20,6 +21,8 @@ class DataVerb:
     def run(self) -> None:
         from winze.data import SYNTAX, available
 
+        if self.root is not None and not Path(self.root).is_dir():
+            raise ValueError(f"--root: there is no folder {self.root}")
         lines: list[tuple[str, ...]] = [("name", "train", "test", "classes", "sample", "where")]
         for listing in available(self.root):
             shape = "x".join(map(str, listing.shape)) if listing.shape else "varies"

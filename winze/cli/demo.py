@@ -52,6 +52,11 @@ class DemoVerb:
         from winze.cli.folder import writable_file, writable_folder
 
         parts = _parts()
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"--epochs is at least 1, not {self.epochs}")
+        ours = {"report.html", "report_figures", *(part.name for part in parts)}
+        if self.out.is_dir() and (strange := {path.name for path in self.out.iterdir()} - ours):
+            raise ValueError(f"{self.out} holds other files, such as {min(strange)}; give --out a new folder")
         for part in parts:
             writable_folder(self.out / part.name)
         page = writable_file(self.out / "report.html")
@@ -73,6 +78,7 @@ class DemoVerb:
         from winze.cli.scan import splits
         from winze.data import Preprocess, load
         from winze.networks import build, describe
+        from winze.report.scan.summary import findings
         from winze.train import Epochs, fit
 
         dataset = load(DATA)
@@ -88,7 +94,8 @@ class DemoVerb:
         how: Any = {"places": _hidden(net), "name": DATA, "embed": "pca", "costs": True}
         scan = observe.scan(net, train, test, ood=others, about=_about(part, dataset, preprocess), **how)
         save(scan, self.out / part.name, net, spec)
-        sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{scan.summary()}\n\n")
+        said = "\n".join(findings(scan.readings))
+        sys.stdout.write(f"{part.name} ({history.steps} steps in {history.seconds:.0f} s)\n{said}\n\n")
         sys.stdout.flush()
         return scan
 

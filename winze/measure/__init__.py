@@ -54,7 +54,6 @@ from winze.measure.streaming.block import CentredBatch, Classes
 from winze.measure.streaming.class_means import ClassMeans
 from winze.measure.streaming.gram import hsic1
 from winze.measure.streaming.moments import Moments
-from winze.measure.streaming.moments_table import MomentsTable
 from winze.measure.streaming.pairs import CKA
 from winze.measure.streaming.stack import spectra
 from winze.measure.tunnel import Tunnel, best_place, kappa, rho, tunnel, tunnel_of_runs, tunnel_start
@@ -77,7 +76,6 @@ __all__ = [
     "LastLayer",
     "Measure",
     "Moments",
-    "MomentsTable",
     "NeuralCollapse",
     "Number",
     "Probe",

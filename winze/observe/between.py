@@ -16,7 +16,7 @@ from winze.networks import unwrapped
 from winze.observe.passes.feed import Batch, Feed
 from winze.observe.passes.inputs import AnyData, generators
 from winze.observe.passes.reader import Reader
-from winze.observe.places.find_places import PlaceNames
+from winze.observe.places.chosen_calls import PlaceNames
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import Pool, check_pool
 from winze.place import Place

@@ -30,7 +30,8 @@ from winze.observe.passes.probes import class_centres, fitted, ridge_moments, tr
 from winze.observe.passes.reader import Reader
 from winze.observe.passes.shards import Crew, in_shards
 from winze.observe.passes.test_pass import read_test
-from winze.observe.places.find_places import TIME_FIRST, PlaceNames, Spots, find_spots
+from winze.observe.places.chosen_calls import PlaceNames
+from winze.observe.places.find_places import TIME_FIRST, Spots, find_spots
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import UNORDERED, Pool, check_pool
 from winze.observe.result import Scan

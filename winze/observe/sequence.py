@@ -15,7 +15,8 @@ from torch import nn
 from winze.measure import task_accuracy as lost
 from winze.networks import head_of
 from winze.observe.between import cka_between
-from winze.observe.places.find_places import PlaceNames, find_spots
+from winze.observe.places.chosen_calls import PlaceNames
+from winze.observe.places.find_places import find_spots
 from winze.observe.places.pooling import check_pool
 from winze.observe.scan import checked_measures, scan
 from winze.place import Place

@@ -25,7 +25,7 @@ from winze.observe.passes.inputs import AnyData, generators, measure_names
 from winze.observe.passes.probes import fitted, ridge_moments
 from winze.observe.passes.reader import Reader
 from winze.observe.passes.test_pass import read_test
-from winze.observe.places.find_places import PlaceNames
+from winze.observe.places.chosen_calls import PlaceNames
 from winze.observe.places.memory_format import spots_and_order
 from winze.observe.places.pooling import Pool, check_pool
 from winze.readings import Readings, Row

@@ -143,7 +143,7 @@ def _array(body: bytes) -> Array:
     shape, by_column, dtype = header(file)
     data = memoryview(body)[file.tell() :]
     if dtype.kind not in PLAIN or min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != len(data):
-        raise ValueError(f"an array of {dtype}, {shape} in {len(data)} bytes")
+        raise ValueError(f"an array of {str(dtype)[:40]} of shape {str(shape)[:40]} in {len(data)} bytes")
     return np.frombuffer(data, dtype).reshape(shape, order="F" if by_column else "C").copy(order="K")
 
 

@@ -12,11 +12,12 @@ import numpy as np
 
 from winze.atomic import write_atomically
 from winze.measure import task_accuracy as lost
-from winze.readings import Array, Readings, ReadingsError
-from winze.readings.wording import label, number, percent, short
+from winze.readings import Readings, ReadingsError
+from winze.readings.wording import label, number, percent
 from winze.report import style
 from winze.report.experiment.static_page import Section, picture, section, write_static
 from winze.report.scan.profile import depth_axis
+from winze.report.scan.summary import after_each_task, sequence_findings
 from winze.report.scan.tables import conventions_table, hidden, table
 
 if TYPE_CHECKING:
@@ -64,13 +65,6 @@ def write_sequence(readings: Readings, file: str | os.PathLike[str]) -> Path:
     return write_static(target, "What the network keeps from task to task", subtitle, parts)
 
 
-def profiles_of(readings: Readings, measure: str) -> Array:
-    """A measure [after task, place] on the first task's data."""
-    name = readings.conventions["tasks"][0]
-    count = len(readings.arrays["accuracy_matrix"])
-    return np.stack([readings.curve(measure, name, step=after) for after in range(1, count + 1)])
-
-
 def matrix_figure(readings: Readings, theme: str = "light") -> matplotlib.figure.Figure:
     """Draw the accuracy matrix with its numbers."""
     matrix = 100 * readings.arrays["accuracy_matrix"]
@@ -112,7 +106,7 @@ def curves_figure(readings: Readings, theme: str = "light") -> matplotlib.figure
 
 def drift_figure(readings: Readings, measure: str = "cka_drift", theme: str = "light") -> matplotlib.figure.Figure:
     """Draw the drift of every place after every task as a map."""
-    values = profiles_of(readings, measure)
+    values = after_each_task(readings, measure)
     count, places = values.shape
     with style.use(theme) as colours:
         drawing = style.figure(6.4, min(5.0, 1.6 + 0.4 * count))
@@ -130,7 +124,7 @@ def drift_figure(readings: Readings, measure: str = "cka_drift", theme: str = "l
 
 def lines_figure(readings: Readings, measure: str, theme: str = "light") -> matplotlib.figure.Figure:
     """Draw a measure on the first task's data over depth, one line per task trained so far."""
-    values = profiles_of(readings, measure)
+    values = after_each_task(readings, measure)
     with style.use(theme) as colours:
         drawing = style.figure()
         axes = drawing.subplots()
@@ -157,34 +151,7 @@ def _figure(
 
 
 def _summary(readings: Readings) -> Section:
-    matrix, start = readings.arrays["accuracy_matrix"], readings.arrays["accuracy_before"]
-    gone = lost.forgetting(matrix)[:-1]
-    worst = int(gone.argmax())
-    said = [
-        f"After the last task the network reaches {percent(float(matrix[-1].mean()))} on average over all tasks.",
-        f"Of the tasks before the last it forgets {100 * gone.mean():.1f} points on average, most of task {worst + 1} "
-        f"({100 * gone[worst]:.1f} points)."
-        if gone[worst] > 0
-        else f"It forgets nothing: no task lost accuracy, and the mean gain is {-100 * gone.mean():.1f} points.",
-        f"Backward transfer {100 * lost.backward_transfer(matrix):+.1f} points, forward transfer "
-        f"{100 * lost.forward_transfer(matrix, start):+.1f} points.",
-    ]
-    if any(row.measure == "cka_drift" for row in readings.rows):
-        drift = profiles_of(readings, "cka_drift")[-1]
-        names, read = readings.conventions["places"], np.flatnonzero(np.isfinite(drift))
-
-        def of(spot: int) -> str:
-            return f"layer {spot + 1} ({short(names[spot], 40)})"
-
-        if len(read) > 1:
-            most, least = (int(read[pick(drift[read])]) for pick in (np.argmax, np.argmin))
-            said.append(
-                f"At the end {of(most)} has drifted most from task 1 (1 - CKA: {drift[most]:.2f}), {of(least)} least "
-                f"({drift[least]:.2f})."
-            )
-        unread = [of(spot) for spot in range(len(drift)) if spot not in read]
-        if unread:
-            said.append(f"Features of {', '.join(unread)} are constant at the end: their drift cannot be read.")
+    said = sequence_findings(readings)
     return section("summary", "Summary", "<ul>" + "".join(f"<li>{escape(one)}</li>" for one in said) + "</ul>")
 
 
@@ -197,7 +164,7 @@ def _matrix_table(readings: Readings) -> str:
 
 
 def _profile_table(readings: Readings, measure: str) -> str:
-    values, names = profiles_of(readings, measure), readings.conventions["places"]
+    values, names = after_each_task(readings, measure), readings.conventions["places"]
     heads = ["layer", "place", *(f"after task {after + 1}" for after in range(len(values)))]
     rows = [[str(i + 1), name, *map(number, map(float, values[:, i]))] for i, name in enumerate(names)]
     return table(f"{label(measure)} on the data of task 1", heads, rows)

@@ -69,6 +69,7 @@ class Branch:
 
     def __call__(self, rows: Tensor | StreamRows | None = None, frozen: bool | Tensor = False) -> Tensor:
         inputs = self._inputs if rows is None else self._select(rows)
+        before = self._written() if self.training and self._moment.writes is None else None
         if not self._called and frozen is False:
             result = self._run(*inputs)
         else:
@@ -76,6 +77,8 @@ class Branch:
             statistics = nullcontext() if moves else _statistics_at_rest(self._norms(), self._buffered())
             with statistics, nullcontext() if frozen is False else _frozen(self._slots(), frozen):
                 result = self._run(*inputs)
+        if self.training and self._moment.writes is None:
+            self._moment.writes = before is not None and before != self._written()
         self._called = True
         if not self._side_count:
             return result
@@ -156,13 +159,20 @@ class Branch:
 
     @property
     def holds_statistics(self) -> bool:
-        """Whether running it in train mode moves BatchNorm statistics."""
-        return any(norm.training and norm.track_running_stats for norm in self._norms())
+        """Whether running it in train mode moves statistics: those of BatchNorm, or buffers as far as is known."""
+        if any(norm.training and norm.track_running_stats for norm in self._norms()):
+            return True
+        return self.training and self._moment.writes is not False and bool(self._buffered())
 
     def parameters(self) -> list[nn.Parameter]:
         """The trainable parameters of the branch."""
         found = [owner._parameters[name] for owner, name in self._slots()]
         return [parameter for parameter in dict.fromkeys(found) if parameter is not None]
+
+    def sources(self) -> list[Tensor]:
+        """What gets a gradient through the branch alone: its parameters, and what it is given beside the stream."""
+        beside = [x for x in self._inputs[1:] if isinstance(x, Tensor) and x.requires_grad and x is not self._inputs[0]]
+        return [*self.parameters(), *beside]
 
     def _slots(self) -> list[tuple[nn.Module, str]]:
         """Each parameter as its module and its name there."""
@@ -188,6 +198,11 @@ class Branch:
         inside = [m for module in self._owned()[0] for m in module.modules()]
         keeper = [] if self._keeper is None else [self._keeper]
         return [m for m in dict.fromkeys([*keeper, *inside]) if m._buffers and not isinstance(m, _NormBase)]
+
+    def _written(self) -> list[tuple[int, int]]:
+        """Something that changes when a run writes into a buffer, or puts another in its place."""
+        buffers = (b for module in self._buffered() for b in module._buffers.values() if b is not None)
+        return [(id(b), b._version) for b in buffers]
 
     def spread(self, keep: Tensor, like: Tensor) -> Tensor:
         """A mask over samples as a factor for `like`: repeated for windows, with an axis of size 1 for each other."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from torch import fx, nn
+from torch.nn.parameter import is_lazy
 
 from winze.memory import is_out_of_memory
 from winze.place import Place
@@ -17,7 +19,8 @@ from winze.shape.sums.bare_run import is_own
 from winze.shape.sums.example import Example, accepted, small
 from winze.shape.sums.forward_graph import upstream
 from winze.shape.sums.hook_sums import adding_hook
-from winze.shape.sums.sum_search import Found, Identity, Search, agree, entangled, search
+from winze.shape.sums.runs import agree
+from winze.shape.sums.sum_search import Found, Identity, Search, entangled, search
 
 
 class Junctions(list[Junction]):
@@ -55,6 +58,16 @@ class Discovery:
     evaluating: Search
     training: Search | None
     shapes: dict[Junction, tuple[int, ...]]
+
+    @property
+    def written_to(self) -> dict[Identity, tuple[bool, bool]]:
+        """Whether, in any run of a sum, something else refers to what it writes into, and its result is changed."""
+        found: dict[Identity, tuple[bool, bool]] = {}
+        for one in (*self.evaluating.sums, *(self.training.sums if self.training else [])):
+            if not one.reason:
+                form, (shared, overwritten) = one.form, found.get(one.identity, (False, False))
+                found[one.identity] = shared or form.shared, overwritten or form.overwritten
+        return found
 
 
 def junctions(net: nn.Module, example: Any = None) -> Junctions:
@@ -149,6 +162,10 @@ def _searched(net: nn.Module, given: Any) -> tuple[Example, Search, Search | Non
 
     Without `example`, a small one is tried first and used only where the network runs on it in both modes.
     """
+    if any(map(is_lazy, itertools.chain(net.parameters(), net.buffers()))):
+        raise ValueError(
+            f"{type(net).__name__} has lazy layers, which get their weights at the first call: run it once on a batch"
+        )
     tiny = small(net) if given is None else None
     if tiny is not None:
         try:

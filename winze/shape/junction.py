@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 class Moment:
     """The `Alternation` that steers a junction, and the junction's row in its table; empty until an Alternation is
-    made. A copied or unpickled network is not steered by the original's alternation.
+    made. A copied or unpickled network is not steered by the original's alternation. `writes`: whether a run of the
+    branch in train mode writes into buffers; None until one has run.
     """
 
     def __init__(self) -> None:
         self.alternation: Alternation | None = None
         self.row = 0
+        self.writes: bool | None = None
 
     @property
     def stage(self) -> int | None:

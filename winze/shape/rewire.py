@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -12,8 +13,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
 
 from winze.hints import nearest
 from winze.place import Place
@@ -21,14 +20,15 @@ from winze.shape.capture.program import Program, make_program
 from winze.shape.capture.survey import survey
 from winze.shape.capture.survey import where as told_where
 from winze.shape.find import Discovery, branch_modules, discover
+from winze.shape.gates import branch_of, gate_of, hang
 from winze.shape.junction import Junction
 from winze.shape.live.definition import CaptureError, Position, codes_in
 from winze.shape.live.foreign_junction import ForeignJunction
 from winze.shape.live.live import Live, live_of
-from winze.shape.rule import Pointwise, Rule
+from winze.shape.rule import Rule
 from winze.shape.rules.no_shortcut import NoShortcut
 from winze.shape.rules.standard import Standard
-from winze.shape.sums.samples import find_mixing, find_samples, unreached
+from winze.shape.sums.samples import find_mixing, find_samples, rules_asked
 from winze.shape.sums.sum_search import Found
 
 Where = str | Callable[[Place], bool]
@@ -65,7 +65,7 @@ def rewire(
     }
     for junction, (new, _) in chosen.items():
         _check(found, junction, new)
-    gates = {junction: _gate(found, junction, new) for junction, (new, _) in chosen.items()}
+    gates = {junction: gate_of(found, junction, new) for junction, (new, _) in chosen.items()}
     before = [(j, j.rule, j.seat) for j in found.junctions]
     for junction, (new, seat) in chosen.items():
         junction.rule, junction.seat = new, seat
@@ -78,7 +78,7 @@ def rewire(
         raise
     for junction in chosen:
         junction.moment.alternation = None
-        _hang(junction, gates[junction])
+        hang(junction, gates[junction])
     _forget_compiled(net)
     return net
 
@@ -86,8 +86,10 @@ def rewire(
 def _install(found: Discovery, chosen: Assigned) -> None:
     """Connect the chosen sums to their junctions: live, or by a program where a rule needs one."""
     _wire(found, chosen)
+    _check_reached(found, chosen)
     masked = [j for j in chosen if isinstance(j, ForeignJunction) and _masks_samples(j.rule)]
-    _check_reached(found, chosen, find_samples(found.net, found.example, masked) if masked else set())
+    if masked:
+        find_samples(found.net, found.example, masked)
     programs = _programs(found, chosen)
     for program in programs:
         live = live_of(program.holder)
@@ -98,22 +100,31 @@ def _install(found: Discovery, chosen: Assigned) -> None:
         find_mixing(found.net, found.example.with_batch(found.example.batch + 1), parted)
 
 
-def _check_reached(found: Discovery, chosen: Assigned, reached: set[str]) -> None:
+def _check_reached(found: Discovery, chosen: Assigned) -> None:
     """Raise where a sum runs without its rule because the network does not look its function up on the module.
 
-    `reached` are names of junctions whose rules are known to be called.
+    Train mode is run where it calls that function in another way than eval mode does.
     """
-    ran = {site.identity for site in found.evaluating.sums if not site.reason}
-    ruled = [j for j in chosen if isinstance(j, ForeignJunction) and type(j.rule) is not Standard]
-    expected = [j for j in ruled if found.sites[j].identity in ran and j.place.name not in reached]
-    missed = unreached(found.net, found.example, expected, training=False) if expected else []
-    if missed:
-        site = next(found.sites[j] for j in expected if j.place.name == missed[0])
-        raise CaptureError(
-            f"junction {missed[0]!r} ({site.operation.site}): the network does not look the function with this sum up "
-            f"on its {type(_owner(site)).__name__}, so no rule can stand there. Make the sum in forward or in a plain "
-            "method, or leave the junction out with where="
-        )
+    ruled = {
+        site.identity: j
+        for j, site in (*found.sites.items(), *found.also.items())
+        if isinstance(j, ForeignJunction) and j in chosen and type(j.rule) is not Standard
+    }
+    ways: set[Any] = set()
+    for search, training in ((found.evaluating, False), (found.training, True)):
+        runs = [one for one in search.sums if not one.reason and one.identity in ruled] if search else []
+        new = [one for one in runs if (one.identity, one.way) not in ways]
+        ways |= {(one.identity, one.way) for one in runs}
+        example = found.example.with_batch(found.example.batch + training)
+        asked = rules_asked(found.net, example, list(ruled.values()), training) if new else Counter()
+        for one in new:
+            junction = ruled[one.identity]
+            if asked[junction.place.name] < (1 if training else sum(each.identity == one.identity for each in runs)):
+                raise CaptureError(
+                    f"junction {junction.place.name!r} ({one.operation.site}): the network does not look up the "
+                    f"function with this sum on its {type(_owner(one)).__name__}, so no rule can stand there. Make the "
+                    "sum in forward or in a plain method, or leave the junction out with where="
+                )
 
 
 def _check_uncovered(net: nn.Module) -> None:
@@ -144,6 +155,7 @@ def _wire(found: Discovery, chosen: Assigned) -> None:
     for junction, site in written:
         if _owner(site) in touched:
             owners.setdefault(_owner(site), {}).setdefault(site.spot.path, []).append((junction, site))
+    written_to = found.written_to
     for owner, positions in owners.items():
         old = live_of(owner)
         if old is not None:
@@ -155,7 +167,10 @@ def _wire(found: Discovery, chosen: Assigned) -> None:
             site = own[0][1]
             assert site.anchored is not None
             spot = replace(site.spot, number=len(live.junctions))
-            runs: dict[Any, Any] = {**dict.fromkeys(site.others), **{each.key: (j, each.form) for j, each in own}}
+            runs: dict[Any, Any] = dict.fromkeys(site.others)
+            for junction, each in own:
+                shared, overwritten = written_to[each.identity]
+                runs[each.key] = junction, replace(each.form, shared=shared, overwritten=overwritten)
             live.add(site.anchored, spot, runs, _seen(found, site.anchored.code))
         if live.junctions:
             live.install()
@@ -303,7 +318,7 @@ def _check(found: Discovery, junction: Junction, rule: Rule) -> None:
     if not rule.drops:
         return
     trained = branch_modules(found.trained[junction]) if junction in found.trained else []
-    for module in [*_branch_of(found, junction), *trained]:
+    for module in [*branch_of(found, junction), *trained]:
         for part in module.modules():
             name = type(part).__name__.lower()
             rate = getattr(part, "drop_prob", None) if "droppath" in name else None
@@ -314,65 +329,6 @@ def _check(found: Discovery, junction: Junction, rule: Rule) -> None:
                     f"and {type(rule).__name__} would drop on top of it: build the network with drop_path_rate=0 "
                     "(torchvision: stochastic_depth_prob=0)"
                 )
-
-
-def _branch_of(found: Discovery, junction: Junction) -> list[nn.Module]:
-    return branch_modules(found.sites[junction]) if junction in found.sites else [junction.branch]
-
-
-def _gate(found: Discovery, junction: Junction, rule: Rule) -> nn.Module | None:
-    if type(rule).gate is Rule.gate:
-        return None
-    branch = _branch_of(found, junction)
-    shape = found.shapes[junction]
-    axis = _channel_axis(found, junction)
-    if axis is None:  # a branch without layers, such as a pool: use the axis of the junctions around it
-        axes = (_channel_axis(found, j) for j in found.junctions if len(found.shapes[j]) == len(shape))
-        axis = next((a for a in axes if a is not None), None)
-    if axis is None:
-        raise ValueError(f"junction {junction.place.name!r}: no layer tells which axis of {shape} holds channels")
-    channels_first: dict[int, Pointwise] = {3: nn.Conv1d, 4: nn.Conv2d, 5: nn.Conv3d}
-    pointwise = nn.Linear if axis == len(shape) - 1 else channels_first[len(shape)]
-    gate = rule.gate(shape[axis], pointwise)
-    like = next((p for module in branch for p in module.parameters()), next(found.net.parameters(), None))
-    return gate.to(like.device, like.dtype) if gate is not None and like is not None else gate
-
-
-def _channel_axis(found: Discovery, junction: Junction) -> int | None:
-    """From the first layer of the branch whose width fits: convolutions and their norms lie channels first.
-
-    A layer that gives another number of axes (a linear layer behind a pool) tells nothing about the stream's.
-    """
-    shape = found.shapes[junction]
-    calls = found.sites[junction].call.calls() if junction in found.sites else ()
-    axes = {call.module: len(call.outputs[0].shape) for call in calls if call.outputs}
-    for layer in (m for module in _branch_of(found, junction) for m in module.modules()):
-        if axes.get(layer, len(shape)) != len(shape):
-            continue
-        first = isinstance(layer, _ConvNd | _NormBase | nn.GroupNorm) or type(layer).__name__.endswith(("2d", "3d"))
-        last = isinstance(layer, nn.Linear | nn.LayerNorm | nn.RMSNorm | nn.MultiheadAttention)
-        if not (first or last):
-            continue
-        widths = {size for p in layer.parameters(recurse=False) for size in p.shape[:2]}
-        widths |= {getattr(layer, name, 0) for name in ("in_channels", "num_features", "num_channels", "embed_dim")}
-        if first and len(shape) > 2 and shape[1] in widths:
-            return 1
-        if last and not first and shape[-1] in widths:
-            return len(shape) - 1
-        if first and len(shape) == 2 and shape[1] in widths:
-            return 1
-    return None
-
-
-def _hang(junction: Junction, gate: nn.Module | None) -> None:
-    if not isinstance(junction, ForeignJunction):
-        junction.gate = gate
-    elif gate is not None:
-        junction.holder.add_module(junction.gate_name, gate)
-    elif isinstance(junction.holder._modules.get(junction.gate_name), nn.Module) and junction.gated:
-        junction.holder._modules.pop(junction.gate_name)
-    if isinstance(junction, ForeignJunction):
-        junction.gated = gate is not None
 
 
 def _check_read(net: nn.Module, found: Discovery, where: Where | None) -> None:

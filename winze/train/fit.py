@@ -208,7 +208,11 @@ class _Run:
             seed_quickly(mix(self.seed, f"step {self.fabric.global_rank}", step), device)
             for optimizer in self.update.optimizers.values():
                 set_rates(optimizer, partial(rate, step))
-            values = self.step(first, second)
+            try:
+                values = self.step(first, second)
+            except (RuntimeError, ValueError) as error:
+                self._check_inputs(first, second, error)
+                raise
             self.log.add(self.step.names, values, len(first))
             if self.objective is not None:
                 self.objective.advance()
@@ -234,6 +238,19 @@ class _Run:
                 self.state.save(self.checkpoints, step)
             if whole and step < self.total:
                 batches = self._batches(step)
+
+    def _check_inputs(self, first: Tensor, second: Tensor | None, error: Exception) -> None:
+        """Raise where the inputs are what the network cannot take, with the remedy."""
+        x, _ = self.source.make(first, second)
+        like = next((p.dtype for p in self.net.parameters() if p.is_floating_point()), x.dtype)
+        if len(x) == 1 and "more than 1 value per channel" in str(error):
+            raise ValueError(
+                "BatchNorm cannot train on a batch of one sample: choose another batch size, or drop_last=True"
+            ) from error
+        converted = x.is_floating_point() and self.training.precision in ("64-true", "bf16-true")  # by Fabric
+        if x.dtype != like and not converted and "dtype" in str(error):
+            fix = "preprocess=" if x.dtype == torch.uint8 else f"x.to({like})"
+            raise ValueError(f"the inputs are {x.dtype} and the network takes {like}: pass {fix}") from error
 
     def _is_due(self, step: int, every: Length) -> bool:
         return step % max(1, every.steps(self.per_epoch)) == 0 or step == self.total

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,3 +45,14 @@ def seed_quickly(seed: int, device: torch.device | None = None) -> None:
         torch.get_device_module(device).manual_seed(seed)
     np.random.seed(seed % 2**32)
     random.seed(seed)
+
+
+def reseed(generator: torch.Generator | np.random.Generator | np.random.RandomState | random.Random, seed: int) -> None:
+    """Seed a generator that others hold, in place."""
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(seed)
+    elif isinstance(generator, np.random.Generator):
+        bits: Any = generator.bit_generator
+        bits.state = type(bits)(seed).state
+    else:
+        generator.seed(seed % 2**32)

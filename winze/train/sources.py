@@ -8,11 +8,12 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Augment, Preprocess
+from winze.modes import GENERATORS
 from winze.observe.passes.inputs import with_own_workers
-from winze.train.seeds import generator, mix, seed_all, seed_quickly
+from winze.train.seeds import generator, mix, reseed, seed_all, seed_quickly
 from winze.train.training import Training
 
 InputsAndLabels = tuple[Tensor, Tensor | None]
@@ -131,8 +132,8 @@ class OnDevice:
 class FromLoader:
     """Batches of a loader, such as a folder of images, moved to the device as they come.
 
-    The order follows the seed: generators that a DataLoader or its sampler was given are seeded anew for each epoch,
-    the global ones for each epoch and each batch.
+    The order follows the seed: generators of torch, NumPy or Python that a DataLoader, its sampler or its dataset holds
+    are seeded anew for each epoch, the global ones for each epoch and each batch.
     """
 
     def __init__(self, loader: Loader, device: torch.device, seed: int = 0) -> None:
@@ -151,8 +152,9 @@ class FromLoader:
     def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """The loader's batches, shuffled as it shuffles that epoch; those before `start` are loaded and dropped."""
         for part in self._parts():
-            if isinstance(own := getattr(part, "generator", None), torch.Generator):
-                own.manual_seed(mix(self.seed, "loader", number))
+            for own in getattr(part, "__dict__", {}).values():
+                if isinstance(own, GENERATORS):
+                    reseed(own, mix(self.seed, "loader", number))
             if hasattr(part, "set_epoch"):
                 part.set_epoch(number)
         seed_all(mix(self.seed, "epoch", number))
@@ -172,9 +174,10 @@ class FromLoader:
                 yield x.to(self.device, non_blocking=True), None if y is None else y.to(self.device, non_blocking=True)
 
     def _parts(self) -> list[Any]:
-        """The loader and what draws the order for it."""
-        batches = getattr(self.loader, "batch_sampler", None)
-        found = (self.loader, getattr(self.loader, "sampler", None), batches, getattr(batches, "sampler", None))
+        """The loader, what draws the order for it, and its dataset."""
+        names = ("batch_sampler", "sampler", "dataset")
+        batches, *others = (getattr(self.loader, name, None) for name in names)
+        found = (self.loader, batches, getattr(batches, "sampler", None), *others)
         return list({id(part): part for part in found if part is not None}.values())
 
     def make(self, x: Tensor, y: Tensor | None) -> InputsAndLabels:
@@ -244,4 +247,5 @@ def said(batch: Any) -> str:
     """What a batch is, in words."""
     if isinstance(batch, list | tuple):
         return f"a {type(batch).__name__} of {', '.join(type(one).__name__ for one in batch) or 'nothing'}"
-    return f"a {type(batch).__name__}"
+    fix = ": pass DataLoader(dataset, batch_size, shuffle=True)" if isinstance(batch, Dataset) else ""
+    return f"a {type(batch).__name__}{fix}"

@@ -133,6 +133,13 @@ def test_the_slope_of_rising_and_falling_is_that_of_least_squares(values):
     assert told.estimate == pytest.approx(np.polyfit(range(len(values)), values, 1)[0], abs=1e-6)
 
 
+def test_differences_that_cancel_have_a_mean_of_zero_and_no_rounding_error():
+    values = [0.1, 0.2, -0.3]
+    assert np.mean(values) != 0
+    assert student(values).estimate == 0
+    assert student([1e-9, 2e-9, 3e-9]).estimate == pytest.approx(2e-9)
+
+
 def test_one_value_has_no_interval_and_equal_values_have_a_point():
     alone, equal = student([2.0]), student([2.0, 2.0, 2.0])
     assert (alone.low, alone.high) == (-math.inf, math.inf)

@@ -74,7 +74,7 @@ def test_memory_does_not_grow_with_samples() -> None:
     moments = Moments(4, 2)
     for _ in range(20):
         moments.update(torch.randn(50, 4), torch.randint(2, (50,)))
-    held = [value for value in vars(moments).values() if isinstance(value, torch.Tensor)]
+    held = [value for value in (*vars(moments).values(), *moments.sums.tensors) if isinstance(value, torch.Tensor)]
     assert sum(value.numel() for value in held) == 4 + 16 + 2 + 2 * 4 + 2 + 1 + 1
 
 

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from winze import measure
-from winze.measure import CKA, CentredBatch, Classes, Moments, MomentsTable, Probe
+from winze.measure import CKA, CentredBatch, Classes, Moments, Probe
 from winze.measure.streaming import moments_table
+from winze.measure.streaming.moments_table import MomentsTable
 from winze.measure.streaming.stack import on_cpu
 
 PARTS = ("mean", "scatter", "norm_sum", "broken", "counts", "class_means", "class_scatter")
@@ -62,7 +63,7 @@ def test_moments_of_blocks_are_those_of_each_place() -> None:
     rows, y = places(), labels(90, 4)
     for found, each in zip(table(rows, y), rows, strict=True):
         alone = Moments.of(each, y, 4)
-        assert (found.n, found.relative) == (alone.n, alone.relative)
+        assert (found.n, found.sums.relative) == (alone.n, alone.sums.relative)
         for part in PARTS:
             torch.testing.assert_close(getattr(found, part), getattr(alone, part), rtol=1e-9, atol=1e-9)
 
@@ -236,7 +237,7 @@ def test_batches_that_are_gathered_count_as_if_they_came_one_by_one(room: int, m
     monkeypatch.setattr(MomentsTable, "_add", lambda self, *args: (taken.append(1), add(self, *args)))
     for gathered, want in zip(moments(), one_by_one, strict=True):
         assert gathered.n == want.n == sum(n for n, _ in batches)
-        for mine, theirs in zip(gathered.sums, want.sums, strict=True):
+        for mine, theirs in zip(gathered.sums.tensors, want.sums.tensors, strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-10)
     pieces = sum(len(parts) for _, parts in batches)
     assert len(taken) < pieces / 2 if room > 1000 else len(taken) <= pieces

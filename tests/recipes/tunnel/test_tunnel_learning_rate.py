@@ -13,6 +13,7 @@ from winze.place import Place
 from winze.readings import Point, Readings, ReadingsError
 from winze.recipes.tunnel._course import COURSE, LOSS, AtLoss, follow
 from winze.recipes.tunnel.learning_rate import recipe
+from winze.report.experiment import UnreadError
 
 
 def course(losses: dict[int, float]) -> Readings:
@@ -37,6 +38,12 @@ def test_a_loss_that_is_never_reached_is_missing_with_the_reason():
     assert "0.05" in value.note
     with pytest.raises(ReadingsError, match="course"):
         AtLoss(At("numerical_rank", 0), 0.05)(Readings())
+
+
+def test_figures_over_the_loss_are_left_out_where_no_course_was_read():
+    (figure,) = (one for one in recipe.figures if one.title == "During training")
+    with pytest.raises(UnreadError, match="course"):
+        figure.draw({Point(network="vgg19", rate=0.1): [Readings(conventions={"data": "digits"})]})
 
 
 def test_learning_rates_differ_in_nothing_else_and_share_their_initial_weights(tmp_path):

@@ -6,13 +6,14 @@ from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from synthetic import scan, watched
 
 from winze.readings import Readings, ReadingsError
 from winze.report import write
 from winze.report.scan.payload import csv
-from winze.report.scan.tables import conventions_table
+from winze.report.scan.tables import conventions_table, table
 
 NAN = float("nan")
 
@@ -196,15 +197,35 @@ def test_everything_below_the_depth_profile_can_be_folded(tmp_path):
     assert '<section id="depth-profile" aria-labelledby="depth-profile-title"><h2' in body
 
 
-def test_several_scans_open_with_a_row_of_numbers_each(tmp_path):
+def test_several_scans_open_with_a_column_of_numbers_each(tmp_path):
     body = made(tmp_path, plain=scan(), decayed=scan(accuracy=0.9))
     first = body[body.index('id="summary"') : body.index('id="depth-profile"')]
     assert "The tunnel starts after layer 8 of 19 in <code>plain</code>" in first
-    assert first.count("<tr>") == 3
-    assert "90 %" in first
+    assert first.count('<th scope="col">') == 3
+    assert re.search(r"<td>90 %<span>cut after layer \d+: [\d.]+ %</span></td>", first)
     assert "FLOPs after the cut" in first
+
+
+def test_cells_of_a_claim_stand_under_it_and_name_their_column():
+    body = table("Claims", ["statement", "here"], [["a > b", "2 cells"], ["  alpha 1", "3 < 4"]], kind="verdicts")
+    assert '<tr><th scope="row">a &gt; b</th><td data-head="here">2 cells</td></tr>' in body
+    assert '<tr class="under"><th scope="row">  alpha 1</th><td data-head="here">3 &lt; 4</td></tr>' in body
 
 
 def test_a_network_without_a_tunnel_says_so_at_the_top(tmp_path):
     body = made(tmp_path, net=scan(probe=[0.2, 0.5, 0.98], accuracy=0.98))
     assert "No tunnel: probe accuracy rises up to the last layer, 3, which reaches 98 %." in body
+
+
+def test_readings_that_break_a_figure_or_the_page_leave_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broken = scan()
+    broken.arrays["spectrum/0"] = np.array([b"x"])
+    with pytest.raises(TypeError):
+        write({"net": broken}, tmp_path / "report.html")
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setattr("winze.report.scan.scan_page.payload", lambda *_: {}[0])
+    with pytest.raises(KeyError):
+        write({"net": scan()}, tmp_path / "sub" / "report.html")
+    assert not list(tmp_path.iterdir())

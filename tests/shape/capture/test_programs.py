@@ -416,7 +416,7 @@ def test_what_the_garbage_collector_calls_belongs_to_no_forward() -> None:
 class Scattering(Base):
     """Adds up the batch in another order at each call, as kernels on several threads may."""
 
-    turns = itertools.count()
+    turns = itertools.count().__next__
 
     def __init__(self) -> None:
         super().__init__()
@@ -424,7 +424,7 @@ class Scattering(Base):
 
     def forward(self, x: Tensor) -> Tensor:
         h = self.branch(x)
-        start = 5 * next(self.turns)
+        start = 5 * self.turns()
         mean = sum(h[(start + i) % 16] for i in range(16)) / 16
         return self.shortcut(x) + self.norm(h - mean)  # whose running mean and bias gradients are all rounding
 
@@ -432,10 +432,10 @@ class Scattering(Base):
 class Alternating(Base):
     """Is another forward at each call."""
 
-    turns = itertools.count(1)
+    turns = itertools.count(1).__next__
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.shortcut(x) + next(self.turns) * self.branch(x)
+        return self.shortcut(x) + self.turns() * self.branch(x)
 
 
 class Masking(Alternating):

@@ -107,6 +107,8 @@ def student(values: Sequence[float]) -> Interval:
 
     array = np.asarray(values, dtype=np.float64)
     n, mean = len(array), float(array.mean())
+    if abs(mean) <= 1e-12 * np.abs(array).max(initial=0.0):  # rounding of a mean of exactly zero
+        mean = 0.0
     if n < 2:
         return Interval(mean, -math.inf, math.inf, n)
     spread = float(array.std(ddof=1))

@@ -12,7 +12,8 @@ from torch import Tensor
 from winze.measure.features import Features, Labels, detached, few_threads, flat
 from winze.measure.probes.probe import Probe
 from winze.measure.streaming.moments import Moments
-from winze.measure.streaming.stack import Stack, alike
+from winze.measure.streaming.stack import alike, stacked
+from winze.measure.streaming.sums import Sums
 from winze.measure.value import CONSTANT
 
 PENALTIES = tuple(10.0 ** (power / 2) for power in range(-12, 5))  # per sample: sklearn's alpha is n times as large
@@ -56,24 +57,25 @@ def ridges(
     found: list[Ridge] = []
     for part in alike(moments, held):
         others = [other for other in held[part] if other is not None]
-        train = Stack.of(moments[part], classes=2, rest=others)
-        found += _fitted(train, Stack.of(others, least=1, rest=moments[part]) if others else None, penalties)
+        train = stacked(moments[part], classes=2, rest=others)
+        rest = stacked(others, least=1, rest=moments[part]) if others else None
+        found += _fitted(train, rest, penalties, [each.name for each in moments[part]])
     return found
 
 
-def _fitted(train: Stack, held: Stack | None, penalties: Sequence[float]) -> list[Ridge]:
-    places = len(train.sums.mean)
+def _fitted(train: Sums, held: Sums | None, penalties: Sequence[float], names: Sequence[str]) -> list[Ridge]:
+    places = len(train.mean)
     errors: list[tuple[float, ...]] = [()] * places
     chosen, whole = [penalties[0]] * places, train
     if held is not None:
-        errors = [tuple(row) for row in _errors(train, held, penalties).tolist()]
+        errors = [tuple(row) for row in _errors(train, held, penalties, names).tolist()]
         chosen = [penalties[row.index(min(row))] for row in errors]
-        whole = train.joined(held)
+        whole = train.each(torch.clone).join(held)
     scale, correlation, target = _standard(whole)
     correlation.diagonal(dim1=1, dim2=2).add_(correlation.new_tensor(chosen)[:, None])
     with few_threads(correlation):
         weight = torch.cholesky_solve(target, torch.linalg.cholesky(correlation)).mT * scale[:, None]
-    bias = whole.sums.counts / whole.n - (weight @ whole.sums.mean[:, :, None])[..., 0]
+    bias = whole.counts / whole.n - (weight @ whole.mean[:, :, None])[..., 0]
     live = scale.any(1).tolist()
     notes = ["" if alive else f"{CONSTANT}; the commonest class is all a probe can say" for alive in live]
     rows = zip(weight, bias, chosen, errors, notes, strict=True)
@@ -98,32 +100,34 @@ def ridge_probe(
     return ridge(train, Moments.of(rows[out_rows], labels[out_labels], classes), penalties)
 
 
-def _standard(stack: Stack) -> tuple[Tensor, Tensor, Float64[Tensor, "place feature class"]]:
+def _standard(sums: Sums) -> tuple[Tensor, Tensor, Float64[Tensor, "place feature class"]]:
     """Give 1/std (0 for constant features), correlations, and correlations with one-hot labels times their std."""
-    scatter, mean = stack.sums.scatter, stack.sums.mean
-    deviation = (scatter.diagonal(dim1=1, dim2=2) / stack.n).sqrt()
-    live = deviation > stack.relative * mean.abs()
+    scatter, mean = sums.scatter, sums.mean
+    deviation = (scatter.diagonal(dim1=1, dim2=2) / sums.n).sqrt()
+    live = deviation > sums.relative * mean.abs()
     scale = torch.where(live, 1 / deviation, 0.0)
     return (
         scale,
-        scale[:, :, None] * (scatter / stack.n) * scale[:, None],
-        scale[:, :, None] * stack.between().mT / stack.n,
+        scale[:, :, None] * (scatter / sums.n) * scale[:, None],
+        scale[:, :, None] * sums.between().mT / sums.n,
     )
 
 
-def _errors(train: Stack, held: Stack, penalties: Sequence[float]) -> Float64[Tensor, "place penalty"]:
+def _errors(
+    train: Sums, held: Sums, penalties: Sequence[float], names: Sequence[str]
+) -> Float64[Tensor, "place penalty"]:
     """Give the mean squared error on held-out samples for each penalty, by one Cholesky factor per penalty.
 
     A factor takes a small part of the time of an eigendecomposition, most of all on a GPU.
     """
     scale, correlation, target = _standard(train)
-    shift = (held.sums.mean - train.sums.mean)[:, None] * scale[:, None]
-    scatter = scale[:, :, None] * (held.sums.scatter / held.n) * scale[:, None]
+    shift = (held.mean - train.mean)[:, None] * scale[:, None]
+    scatter = scale[:, :, None] * (held.scatter / held.n) * scale[:, None]
     cross = scale[:, :, None] * held.between().mT / held.n
-    shares, seen = train.sums.counts / train.n, held.sums.counts / held.n
+    shares, seen = train.counts / train.n, held.counts / held.n
     if not bool(torch.isfinite(correlation).all()):
         finite = torch.isfinite(correlation).flatten(1).all(1).tolist()
-        raise ValueError(f"{train.names[finite.index(False)]}: features are too large for their squares to be numbers")
+        raise ValueError(f"{names[finite.index(False)]}: features are too large for their squares to be numbers")
     count, classes = len(scale), target.shape[2]
     errors = []
     with few_threads(correlation):

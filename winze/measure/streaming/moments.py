@@ -27,26 +27,48 @@ class Moments:
         if features < 1 or (classes is not None and classes < 1):
             raise ValueError(f"{name}: want at least one feature and one class, got {features} and {classes}")
         self.features, self.classes, self.name = features, classes, name
-        self.n = 0
-        self.relative = 0.0  # rounding of the widest input type seen
         self._checked: tuple[int, int, int] | None = None  # of how many samples; broken ones; classes
-        self._hold(Sums.zeros(1, 0, classes or 0, torch.device("cpu")))  # no room yet: a scatter can be large
-
-    def _hold(self, sums: Sums) -> None:
-        """Keep the numbers there, in the one row of these tensors."""
-        self.mean: Float64[Tensor, " feature"] = sums.mean[0]
-        self.scatter: Float64[Tensor, "feature feature"] = sums.scatter[0]
-        self.norm_sum: Float64[Tensor, ""] = sums.norm_sum[0]
-        self.broken: Float64[Tensor, ""] = sums.broken[0]
-        self.counts: Float64[Tensor, " class"] = sums.counts[0]
-        self.class_means: Float64[Tensor, "class feature"] = sums.class_means[0]
-        self.class_scatter: Float64[Tensor, " class"] = sums.class_scatter[0]
+        self.sums = Sums.zeros(1, 0, classes or 0, torch.device("cpu"))  # no room yet: a scatter can be large
 
     @property
-    def sums(self) -> Sums:
-        """The numbers as tensors of one row."""
-        held = (getattr(self, name) for name in Sums._fields)
-        return Sums(*(tensor[None] for tensor in held))
+    def n(self) -> int:
+        """The number of samples."""
+        return self.sums.n
+
+    @property
+    def mean(self) -> Float64[Tensor, " feature"]:
+        """The mean of each feature."""
+        return self.sums.mean[0]
+
+    @property
+    def scatter(self) -> Float64[Tensor, "feature feature"]:
+        """Σ (x − mean)(x − mean)ᵀ."""
+        return self.sums.scatter[0]
+
+    @property
+    def norm_sum(self) -> Float64[Tensor, ""]:
+        """The sum of the lengths of the samples."""
+        return self.sums.norm_sum[0]
+
+    @property
+    def broken(self) -> Float64[Tensor, ""]:
+        """How many samples hold NaN or inf."""
+        return self.sums.broken[0]
+
+    @property
+    def counts(self) -> Float64[Tensor, " class"]:
+        """How many samples each class has."""
+        return self.sums.counts[0]
+
+    @property
+    def class_means(self) -> Float64[Tensor, "class feature"]:
+        """The mean of each class."""
+        return self.sums.class_means[0]
+
+    @property
+    def class_scatter(self) -> Float64[Tensor, " class"]:
+        """Σ ‖x_i − μ_c‖² of each class."""
+        return self.sums.class_scatter[0]
 
     @classmethod
     def of(
@@ -84,10 +106,8 @@ class Moments:
 
     def _add(self, block: CentredBatch, classes: Classes | None) -> None:
         if self.n == 0:
-            self._hold(Sums.zeros(1, self.features, self.classes or 0, block.device))
-        self.sums.add(self.n, block, classes)
-        self.n += block.n
-        self.relative = max(self.relative, block.rounding)
+            self.sums = Sums.zeros(1, self.features, self.classes or 0, block.device)
+        self.sums.add(block, classes)
 
     @detached
     def merge(self, other: Moments) -> Moments:
@@ -100,11 +120,8 @@ class Moments:
         if other.n == 0:
             return self
         if self.n == 0:
-            self._hold(Sums.zeros(1, self.features, self.classes or 0, other.mean.device))
-        theirs = Sums(*(tensor.to(self.mean.device) for tensor in other.sums))
-        self.sums.join(self.n, theirs, other.n)
-        self.n += other.n
-        self.relative = max(self.relative, other.relative)
+            self.sums = Sums.zeros(1, self.features, self.classes or 0, other.mean.device)
+        self.sums.join(other.sums.each(lambda tensor: tensor.to(self.mean.device)))
         return self
 
     def merged(self, other: Moments) -> Moments:
@@ -128,7 +145,7 @@ class Moments:
     def constant(self) -> bool:
         """Whether every sample is the same, up to rounding."""
         self.check()
-        return bool(is_constant(self.scatter.trace() / self.n, self.mean.square().sum(), self.relative))
+        return bool(is_constant(self.scatter.trace() / self.n, self.mean.square().sum(), self.sums.relative))
 
     def covariance(self) -> Float64[Tensor, "feature feature"]:
         """Give scatter / n; all zeros where the features are constant."""
@@ -138,4 +155,4 @@ class Moments:
     def spectrum(self) -> Float64[Tensor, " direction"]:
         """Give the eigenvalues of the covariance, largest first, as `winze.measure.spectrum` does."""
         self.check()
-        return self.sums.spectrum(self.n, self.relative, [self.name])[0]
+        return self.sums.spectrum([self.name])[0]

@@ -66,18 +66,17 @@ class MomentsTable:
         if start not in self._sums:
             self._sums[start] = Sums.zeros(end - start, block.width, self.classes or 0, block.device)
             for i, place in enumerate(self._places[start:end]):
-                place._hold(self._sums[start].part(i, i + 1))
+                place.sums = self._sums[start].part(i, i + 1)
         block = block.to(self._sums[start].mean.device)
         marks = None if classes is None else classes.to(block.device)
         sums = self._sums[start].part(first - start, first - start + len(block))
+        sums.n = places[0].n
         size = max(1, one.ELEMENTS // (len(block) * max(block.width, self.classes or 0)))
         for at in range(0, block.n, size):
             piece = block.part(at, min(at + size, block.n))
-            sums.add(places[0].n, piece, None if marks is None else marks.part(at, at + piece.n))
-            for place in places:
-                place.n += piece.n
+            sums.add(piece, None if marks is None else marks.part(at, at + piece.n))
         for place in places:
-            place.relative = max(place.relative, block.rounding)
+            place.sums.n, place.sums.relative = sums.n, max(place.sums.relative, sums.relative)
 
     def moments(self) -> list[Moments]:
         """Give the moments of each place; the table takes no more batches."""

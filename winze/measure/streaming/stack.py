@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import groupby
 
 import torch
@@ -19,39 +18,17 @@ AT_ONCE = 1 << 22
 """Elements of the square matrices, or of the weights, that are worked on at once: 32 MB in float64."""
 
 
-@dataclass(frozen=True)
-class Stack:
-    """The sums of places that have seen the same number of samples, in tensors with a first axis of places."""
+def stacked(moments: Sequence[Moments], least: int = 2, classes: int = 0, rest: Sequence[Moments] = ()) -> Sums:
+    """The sums of places, after seeing that each has enough samples and classes and no NaN or inf.
 
-    sums: Sums
-    n: int
-    relative: float
-    names: tuple[str, ...]
-
-    @classmethod
-    def of(cls, moments: Sequence[Moments], least: int = 2, classes: int = 0, rest: Sequence[Moments] = ()) -> Stack:
-        """Stack moments, after seeing that each has enough samples and classes and no NaN or inf.
-
-        These are counted over the `rest` of a place's samples too, where moments of these are given.
-        """
-        first = moments[0]
-        parts = [each.sums for each in moments]
-        sums = parts[0] if len(parts) == 1 else Sums(*(torch.cat(tensors) for tensors in zip(*parts, strict=True)))
-        broken, present = torch.stack([sums.broken, (sums.counts > 0).sum(1).double()]).tolist()
-        for i, (each, bad, seen) in enumerate(zip(moments, broken, present, strict=True)):
-            if bad or seen < classes or each.n < least:
-                (each.merged(rest[i]) if bad and rest else each).check(least, classes)
-        return cls(sums, first.n, first.relative, tuple(each.name for each in moments))
-
-    def joined(self, other: Stack) -> Stack:
-        """Give both sets of samples as one, and leave them as they are."""
-        sums = Sums(*(tensor.clone() for tensor in self.sums))
-        sums.join(self.n, other.sums, other.n)
-        return Stack(sums, self.n + other.n, max(self.relative, other.relative), self.names)
-
-    def between(self) -> Float64[Tensor, "place class feature"]:
-        """Give class means around the mean, each times its count: the moments of features with one-hot labels."""
-        return self.sums.counts[..., None] * (self.sums.class_means - self.sums.mean[:, None])
+    These are counted over the `rest` of a place's samples too, where moments of these are given.
+    """
+    sums = Sums.beside([each.sums for each in moments])
+    broken, present = torch.stack([sums.broken, (sums.counts > 0).sum(1).double()]).tolist()
+    for i, (each, bad, seen) in enumerate(zip(moments, broken, present, strict=True)):
+        if bad or seen < classes or each.n < least:
+            (each.merged(rest[i]) if bad and rest else each).check(least, classes)
+    return sums
 
 
 @detached
@@ -59,8 +36,7 @@ def spectra(moments: Sequence[Moments]) -> list[Float64[Tensor, " direction"]]:
     """Give `Moments.spectrum` at many places; those beside each other that are alike are solved at once."""
     found: list[Tensor] = []
     for part in alike(moments):
-        stack = Stack.of(moments[part])
-        found += stack.sums.spectrum(stack.n, stack.relative, stack.names).unbind()
+        found += stacked(moments[part]).spectrum([each.name for each in moments[part]]).unbind()
     return found
 
 
@@ -69,11 +45,10 @@ def on_cpu(moments: Sequence[Moments]) -> list[Moments]:
     """Give the same moments on the CPU, where many small operations take no launch and no wait."""
     found: list[Moments] = []
     for part in alike(moments):
-        sums = Stack.of(moments[part], least=0).sums
-        home = Sums(*(tensor.cpu() for tensor in sums))
+        home = stacked(moments[part], least=0).each(Tensor.cpu)
         for i, each in enumerate(moments[part]):
             found.append(copy(each))
-            found[-1]._hold(home.part(i, i + 1))
+            found[-1].sums = home.part(i, i + 1)
     return found
 
 
@@ -90,4 +65,4 @@ def alike(moments: Sequence[Moments], others: Sequence[Moments | None] | None = 
 
 
 def _kind(moments: Moments) -> tuple[object, ...]:
-    return moments.features, moments.classes, moments.n, moments.relative, moments.mean.device
+    return moments.features, moments.classes, moments.n, moments.sums.relative, moments.mean.device

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 
 import torch
 from jaxtyping import Float64
@@ -13,13 +13,17 @@ from winze.measure.features import eigen, is_constant, is_slow_in_float64, produ
 from winze.measure.streaming.block import CentredBatch, Classes
 
 
-class Sums(NamedTuple):
-    """The tensors that moments are made of, a row for each place; all but `counts` and `broken` as `Moments` says.
+@dataclass
+class Sums:
+    """What moments are made of, a row for each place; all but `counts` and `broken` as `Moments` says.
 
-    Two sets of samples are joined as Chan, Golub & LeVeque (1983) do, so that no digits go when the mean is far larger
-    than the spread. Everything happens in place.
+    All places have seen the same `n` samples; `relative` is the rounding of the widest type among them. Two sets of
+    samples are joined as Chan, Golub & LeVeque (1983) do, so that no digits go when the mean is far larger than the
+    spread. Everything happens in place.
     """
 
+    n: int
+    relative: float
     mean: Float64[Tensor, "place feature"]
     scatter: Float64[Tensor, "place feature feature"]
     norm_sum: Float64[Tensor, " place"]
@@ -36,15 +40,38 @@ class Sums(NamedTuple):
             return torch.zeros((places, *shape), dtype=torch.float64, device=device)
 
         square = room(features, features)
-        return cls(room(features), square, room(), room(), room(classes), room(classes, features), room(classes))
+        parts = room(features), square, room(), room(), room(classes), room(classes, features), room(classes)
+        return cls(0, 0.0, *parts)
+
+    @classmethod
+    def beside(cls, parts: Sequence[Sums]) -> Sums:
+        """The places of several, which have seen the same number of samples."""
+        if len(parts) == 1:
+            return parts[0]
+        tensors = (torch.cat(each) for each in zip(*(part.tensors for part in parts), strict=True))
+        return cls(parts[0].n, max(part.relative for part in parts), *tensors)
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All of them, in the order of the fields."""
+        return [getattr(self, field.name) for field in fields(self)[2:]]
+
+    def each(self, change: Callable[[Tensor], Tensor]) -> Sums:
+        """The same with every tensor changed."""
+        return Sums(self.n, self.relative, *map(change, self.tensors))
 
     def part(self, start: int, end: int) -> Sums:
-        """Some of the places."""
-        return Sums(*(tensor[start:end] for tensor in self))
+        """Some of the places, in the same memory."""
+        return self.each(lambda tensor: tensor[start:end])
 
-    def add(self, before: int, block: CentredBatch, classes: Classes | None) -> None:
-        """Add a batch to what `before` samples left."""
-        n = before + block.n
+    def between(self) -> Float64[Tensor, "place class feature"]:
+        """Give class means around the mean, each times its count: the moments of features with one-hot labels."""
+        return self.counts[..., None] * (self.class_means - self.mean[:, None])
+
+    def add(self, block: CentredBatch, classes: Classes | None) -> None:
+        """Add a batch."""
+        before, n = self.n, self.n + block.n
+        self.n, self.relative = n, max(self.relative, block.rounding)
         self.norm_sum.add_(block.norms.sum(1))
         self.broken.add_(block.broken)
         delta = block.mean - self.mean
@@ -73,9 +100,11 @@ class Sums(NamedTuple):
             return
         self.scatter.add_(product(rows.mT, rows)).baddbmm_(few.mT, few)
 
-    def join(self, before: int, other: Sums, others: int) -> None:
-        """Add what `others` samples left elsewhere."""
+    def join(self, other: Sums) -> Sums:
+        """Add what other samples left."""
+        before, others = self.n, other.n
         n = before + others
+        self.n, self.relative = n, max(self.relative, other.relative)
         delta = other.mean - self.mean
         self.scatter.add_(other.scatter)
         self.scatter.baddbmm_(delta[:, :, None], delta[:, None], alpha=before * others / n)
@@ -84,14 +113,15 @@ class Sums(NamedTuple):
         self.broken.add_(other.broken)
         present = (other.counts > 0).double()[..., None]
         self._join_classes(other.counts, present, other.class_means, other.class_scatter)
+        return self
 
-    def spectrum(self, n: int, relative: float, names: Sequence[str]) -> Float64[Tensor, "place direction"]:
+    def spectrum(self, names: Sequence[str]) -> Float64[Tensor, "place direction"]:
         """Give the eigenvalues of each covariance, largest first; zeros where features are constant up to rounding."""
-        covariance = self.scatter / n
+        covariance = self.scatter / self.n
         variance = covariance.diagonal(dim1=1, dim2=2).sum(1)
-        still = is_constant(variance, self.mean.square().sum(1), relative)
+        still = is_constant(variance, self.mean.square().sum(1), self.relative)
         values = eigen(covariance.masked_fill_(still[:, None, None], 0.0), names, vectors=False)[0].flip(1)
-        return values.clamp(min=0)[:, : min(n, values.shape[1])]
+        return values.clamp(min=0)[:, : min(self.n, values.shape[1])]
 
     def _join_classes(self, counts: Tensor, present: Tensor, means: Tensor, scatter: Tensor) -> None:
         share = counts / (self.counts + counts).clamp_(min=1)

@@ -19,7 +19,7 @@ from torch.utils.hooks import RemovableHandle
 from winze.modes import unchanged
 from winze.observe.passes.cuda_graph import alike
 from winze.observe.places.calls import tensors_of
-from winze.observe.places.find_places import BEFORE
+from winze.observe.places.chosen_calls import BEFORE
 from winze.shape.sums.example import Example
 
 OF_EVERY_MODULE = {*dir(nn.Module), *vars(nn.Module())}

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from winze.measure.features import few_threads
+from winze.measure.features import centred, few_threads
 
 METHODS = ("pca", "tsne", "umap")
 
@@ -22,13 +22,15 @@ def embed_places(indices: Sequence[int], rows: Sequence[Tensor], method: str, mo
 
 
 def _plane(features: Tensor, method: str) -> np.ndarray:
-    centred = (features - features.mean(0)).double()
-    with few_threads(centred):
-        _, _, directions = torch.linalg.svd(centred, full_matrices=False)
-    if method == "pca" or min(centred.shape) <= 2:
-        points = (centred @ directions[:2].T).numpy()
+    spread = centred(features, least=1)
+    if not spread.any():  # t-SNE would divide by the spread, and end the process
+        return np.zeros((len(spread), 2), np.float32)
+    with few_threads(spread):
+        _, _, directions = torch.linalg.svd(spread, full_matrices=False)
+    if method == "pca" or min(spread.shape) <= 2:
+        points = (spread @ directions[:2].T).numpy()
         return np.pad(points, ((0, 0), (0, 2 - points.shape[1]))).astype(np.float32)
-    narrow = (centred @ directions[:50].T).numpy()
+    narrow = (spread @ directions[:50].T).numpy()
     if method == "umap":
         try:
             from umap import UMAP  # type: ignore[import-not-found,unused-ignore]

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from winze.measure import CentredBatch, Classes, ClassMeans, Moments, MomentsTable, Probe, Ridge, adam_probes, ridges
+from winze.measure import CentredBatch, Classes, ClassMeans, Moments, Probe, Ridge, adam_probes, ridges
 from winze.measure.features import check_finite, sent
 from winze.measure.probes.probe import EPOCHS
+from winze.measure.streaming.moments_table import MomentsTable
 from winze.observe.passes.feed import Batch, Feed, is_pair
 from winze.observe.passes.last_layer import OutputLayer
 from winze.observe.passes.reader import OnceABatch, Reader

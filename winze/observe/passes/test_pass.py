@@ -11,7 +11,8 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from winze.measure import CKA, CentredBatch, Classes, ClassMeans, Moments, MomentsTable, Probe, nearest_mean
+from winze.measure import CKA, CentredBatch, Classes, ClassMeans, Moments, Probe, nearest_mean
+from winze.measure.streaming.moments_table import MomentsTable
 from winze.observe.passes.feed import Batch, Feed
 from winze.observe.passes.last_layer import OutputLayer, Seen
 from winze.observe.passes.reader import OnceABatch, Reader

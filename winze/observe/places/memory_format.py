@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from winze.observe.places.find_places import PlaceNames, Spots, find_spots
+from winze.observe.places.chosen_calls import PlaceNames
+from winze.observe.places.find_places import Spots, find_spots
 from winze.observe.places.pooling import Pool
 
 T = TypeVar("T")

@@ -177,7 +177,7 @@ export class Viewer {
     const pick = (layer) => this.walk(layer);
     return [
       new Panel({ key: "depth", title: "Depth profile", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.profile(p, t), say: () => this.shown.map((scan) => this.tunnelText(scan)).join("; ") }),
-      this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "probe accuracy of the same features on other data" }),
+      this.scans.length > 1 && has((scan) => scan.others.length) && new Panel({ key: "ood", title: "Out-of-distribution probes", height: () => (this.panels.length > 2 ? 320 : 360), pick, draw: (p, t) => this.ood(p, t), say: () => "accuracy of probes of OOD data on the same features" }),
       has(EMBEDDING) && new Panel({ key: "embedding", title: "Embedding by layer", height: (width) => 320 * this.rowsOf(width, EMBEDDING), draw: (p, t) => this.embedding(p, t), say: () => `one dot per test sample, coloured by class${this.bare()}${this.some()}` }),
       has(CKA) && new Panel({ key: "cka", title: "Similarity of layers (CKA)", height: (width) => this.rowsOf(width, CKA) * mapsTall(width, this.withThis(CKA).length / this.rowsOf(width, CKA)), pick, draw: (p, t) => this.similarity(p, t), say: () => `frame: layer ${this.layer + 1}${this.some()}` }),
       has(SPECTRA) && new Panel({ key: "spectra", title: "Spectrum by layer", height: (width) => 290 * this.rowsOf(width, SPECTRA), draw: (p, t) => this.spectra(p, t), say: () => `variance of each direction relative to the largest; the thick line is the chosen layer${this.some()}` }),
@@ -261,7 +261,7 @@ export class Viewer {
     return lineChart(p, {
       x: { label: "layer", unit: "layer", whole: true, min: 1, max: Math.max(2, this.depth) },
       left: { label: "probe accuracy, %", percent: true, min: floorOf(series.flatMap((one) => one.y)), max: 1.02 }, series, marks: [this.layer + 1],
-      empty: series.length ? "" : "no other data was read in these scans",
+      empty: series.length ? "" : "these scans hold no probes of OOD data",
     }, t);
   }
 

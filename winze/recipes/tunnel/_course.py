@@ -9,8 +9,8 @@ import numpy as np
 from winze.lab import Bench, RunNumber, Study, learn, prepare, read
 from winze.lab.study import ood_sets, steps_of, watch
 from winze.measure import missing
-from winze.readings import Readings, ReadingsError
-from winze.report.experiment import Drawing, PointRuns
+from winze.readings import Readings
+from winze.report.experiment import Drawing, PointRuns, UnreadError
 from winze.report.experiment.drawing import name_of
 from winze.report.experiment.stored_curves import Line, Panels, Words, stored_curves
 from winze.train import Epochs
@@ -48,7 +48,7 @@ def scans(readings: Readings) -> list[tuple[float, Readings]]:
             then = found.setdefault(row.step, Readings(conventions=readings.conventions))
             then.rows.append(replace(row, measure=stored[row.measure], step=None))
     if not found:
-        raise ReadingsError("the course of the training was not read")
+        raise UnreadError("the course of the training was not read")
     return [(losses[step], found[step]) for step in sorted(found)]
 
 

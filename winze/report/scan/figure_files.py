@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,12 +46,36 @@ def save_all(scans: Scans, folder: str | os.PathLike[str], threshold: float = 0.
 
     Of several scans, the comparisons get the plain names, and each scan its own folder inside.
     """
+    return store(drawn(scans, folder, threshold, theme))
+
+
+def drawn(
+    scans: Scans, folder: str | os.PathLike[str], threshold: float = 0.95, theme: str = "light"
+) -> dict[Path, bytes]:
+    """What `save_all` writes, by path: readings that break a figure leave no file behind."""
     named = by_name(scans)
-    written = _save(scans if len(named) > 1 else next(iter(named.values())), Path(folder), threshold, theme)
+    parts = {Path(folder): scans if len(named) > 1 else next(iter(named.values()))}
     if len(named) > 1:
-        for inner, one in zip(folders(list(named)), named.values(), strict=True):
-            written += _save(one, Path(folder) / inner, threshold, theme)
-    return written
+        parts |= {Path(folder) / inner: one for inner, one in zip(folders(list(named)), named.values(), strict=True)}
+    bodies: dict[Path, bytes] = {}
+    for home, one in parts.items():
+        figures = _files(one, threshold, theme)
+        for name, files in zip(folders(list(figures)), figures.values(), strict=True):
+            bodies |= {home / f"{name}.{kind}": body for kind, body in files.items()}
+    return bodies
+
+
+def store(bodies: Mapping[Path, bytes]) -> list[Path]:
+    """Write drawn figures."""
+    for folder in dict.fromkeys(path.parent for path in bodies):
+        if folder.is_symlink():
+            raise StoreError(
+                f"{folder} leads elsewhere: figures are written into a folder of their own, remove the link"
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+    for path, body in bodies.items():
+        write_atomically(path, body)
+    return list(bodies)
 
 
 def folders(names: list[str]) -> list[str]:
@@ -65,20 +89,6 @@ def folders(names: list[str]) -> list[str]:
             unique, count = f"{plain}-{count}", count + 1
         taken.append(unique)
     return taken
-
-
-def _save(scans: Scans, folder: Path, threshold: float, theme: str) -> list[Path]:
-    if folder.is_symlink():
-        raise StoreError(f"{folder} leads elsewhere: figures are written into a folder of their own, remove the link")
-    folder.mkdir(parents=True, exist_ok=True)
-    written = []
-    drawn = _files(scans, threshold, theme)
-    for name, files in zip(folders(list(drawn)), drawn.values(), strict=True):
-        for kind, body in files.items():
-            path = folder / f"{name}.{kind}"
-            write_atomically(path, body)
-            written.append(path)
-    return written
 
 
 def _files(scans: Scans, threshold: float, theme: str) -> dict[str, dict[str, bytes]]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from winze.atomic import shortened, write_atomically
 from winze.measure.registry import number_named
 from winze.readings import Readings, ReadingsError, facts
-from winze.report.scan.figure_files import save_all
+from winze.report.scan.figure_files import drawn, store
 from winze.report.scan.opening import opening
 from winze.report.scan.payload import payload
 from winze.report.scan.sections import folded, navigation, section, sections
@@ -48,14 +48,16 @@ def write(
     if not scans:
         raise ReadingsError("a report needs at least one scan")
     target, named = Path(path), dict(scans)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    static = []
+    bodies: dict[Path, bytes] = {}
     if figures:
         folder = target.with_name(f"{shortened(target.stem)}_figures")
-        written = save_all(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
-        static = [file.relative_to(target.parent).as_posix() for file in written if file.suffix == ".svg"]
+        bodies = drawn(named if len(named) > 1 else next(iter(named.values())), folder, threshold)
+    static = [file.relative_to(target.parent).as_posix() for file in bodies if file.suffix == ".svg"]
     title = title or f"What the network{'s represent' if len(named) > 1 else ' represents'} at every depth"
-    write_atomically(target, page(named, title, threshold, static).encode())
+    body = page(named, title, threshold, static).encode()  # before anything is written: readings may break it
+    target.parent.mkdir(parents=True, exist_ok=True)
+    store(bodies)
+    write_atomically(target, body)
     return target
 
 
@@ -90,7 +92,7 @@ def _sentences(scans: dict[str, Readings], threshold: float) -> str:
     def listed(sentences: list[str]) -> str:
         if not sentences:
             return "<p>These readings hold no probes, so no tunnel can be found.</p>"
-        others = [sentence for sentence in sentences if sentence.startswith("For `")]
+        others = [sentence for sentence in sentences if sentence.startswith("Best layer for `")]
         folded = others[MOST:] if len(others) > MOST + 1 else []
         open_list = "".join(f"<li>{prose(sentence)}</li>" for sentence in sentences if sentence not in folded)
         rest = "".join(f"<li>{prose(sentence)}</li>" for sentence in folded)

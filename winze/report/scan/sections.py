@@ -100,7 +100,8 @@ def _profile(scans: dict[str, Readings], threshold: float) -> Section | None:
     note = "<p>Grey: the tunnel. Bar at the foot: 95 % interval of its start. Dotted: the accuracy to reach.</p>"
     if len(scans) > 1:
         note = note.replace("</p>", " In one panel for all scans, a dotted vertical line is the start of a tunnel.</p>")
-    inner = chart("profile", said) + note + row(controls)
+    shaded = note if any(facts.has(one, "probe") for one in scans.values()) else ""
+    inner = chart("profile", said) + shaded + row(controls)
     for name, one in scans.items():
         caption = f"Values at every layer{_of(name, scans)}"
         measures = [measure for measure in facts.measures(one) if not measure.startswith("cut_")]

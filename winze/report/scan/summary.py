@@ -8,10 +8,11 @@ from math import isfinite
 import numpy as np
 
 from winze.measure import best_place
+from winze.measure import task_accuracy as lost
 from winze.measure.registry import number_named
 from winze.place import Place
 from winze.readings import Readings, facts
-from winze.readings.wording import layer, number, percent, points, speed, speed_up
+from winze.readings.wording import layer, number, percent, points, short, speed, speed_up
 
 LEVEL = 0.0005  # half of the last printed digit: gains below it read as none
 
@@ -28,7 +29,12 @@ def notes(readings: Readings) -> list[str]:
 
 
 def findings(readings: Readings, threshold: float = 0.95) -> list[str]:
-    """Say where the tunnel begins, which layer is best for OOD data, and what a cut saves."""
+    """Say where the tunnel begins, which layer is best for OOD data, and what a cut saves.
+
+    Of a sequence of tasks: what it did to the network.
+    """
+    if "accuracy_matrix" in readings.arrays:
+        return sequence_findings(readings)
     found = facts.entrance(readings, threshold)
     sentences = _others(readings)
     if found is not None:
@@ -101,20 +107,20 @@ def _others(readings: Readings) -> list[str]:
         best = facts.best_for(readings, data)
         if best is None:
             continue
-        at = f"layer {best.place.index + 1}, `{best.place.name}`"
+        said, at = f"Best layer for `{data}`", f"{best.place.index + 1}, `{best.place.name}`"
         if best.refused:
-            sentences.append(f"For `{data}` no layer is of use: {best.refused}.")
+            sentences.append(f"{said}: none, since {best.refused}.")
         elif [best.place] == last:
-            sentences.append(f"For `{data}` take the last layer, {best.place.index + 1}, `{best.place.name}`.")
+            sentences.append(f"{said}: the last, {at}.")
         elif not isfinite(best.gain):
-            sentences.append(f"For `{data}` take {at} ({percent(best.accuracy)}; the last layer was not read).")
+            sentences.append(f"{said}: {at} ({percent(best.accuracy)}; the last layer was not read).")
         elif best.gain < LEVEL:
-            sentences.append(f"For `{data}` take {at} (no better than the last layer, but earlier).")
+            sentences.append(f"{said}: {at} (no better than the last layer, but earlier).")
         elif not best.is_clear:
             spread = f"95 % interval {points(best.low)} to {points(best.high)} points"
-            sentences.append(f"For `{data}` the best is {at}, but not clearly above the last layer ({spread}).")
+            sentences.append(f"{said}: {at}, not clearly above the last layer ({spread}).")
         else:
-            sentences.append(f"For `{data}` take {at} ({points(best.gain)} points over the last layer).")
+            sentences.append(f"{said}: {at} ({points(best.gain)} points over the last layer).")
     return sentences
 
 
@@ -211,3 +217,43 @@ def _bests(scans: dict[str, Readings]) -> list[str]:
 def _join(parts: Iterable[str], word: str = "and") -> str:
     texts = list(parts)
     return f" {word} ".join(texts) if len(texts) < 3 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+
+
+def after_each_task(readings: Readings, measure: str) -> facts.Array:
+    """A measure [after task, place] on the first task's data."""
+    name = readings.conventions["tasks"][0]
+    count = len(readings.arrays["accuracy_matrix"])
+    return np.stack([readings.curve(measure, name, step=after) for after in range(1, count + 1)])
+
+
+def sequence_findings(readings: Readings) -> list[str]:
+    """What a sequence of tasks did to the network: accuracy, forgetting, transfer, and which layers drifted."""
+    matrix, start = readings.arrays["accuracy_matrix"], readings.arrays["accuracy_before"]
+    gone = lost.forgetting(matrix)[:-1]
+    worst = int(gone.argmax())
+    said = [
+        f"After the last task the network reaches {percent(float(matrix[-1].mean()))} on average over all tasks.",
+        f"Of the tasks before the last it forgets {100 * gone.mean():.1f} points on average, most of task {worst + 1} "
+        f"({100 * gone[worst]:.1f} points)."
+        if gone[worst] > 0
+        else f"It forgets nothing: no task lost accuracy, and the mean gain is {-100 * gone.mean():.1f} points.",
+        f"Backward transfer {100 * lost.backward_transfer(matrix):+.1f} points, forward transfer "
+        f"{100 * lost.forward_transfer(matrix, start):+.1f} points.",
+    ]
+    if any(row.measure == "cka_drift" for row in readings.rows):
+        drift = after_each_task(readings, "cka_drift")[-1]
+        names, read = readings.conventions["places"], np.flatnonzero(np.isfinite(drift))
+
+        def of(spot: int) -> str:
+            return f"layer {spot + 1} ({short(names[spot], 40)})"
+
+        if len(read) > 1:
+            most, least = (int(read[pick(drift[read])]) for pick in (np.argmax, np.argmin))
+            said.append(
+                f"At the end {of(most)} has drifted most from task 1 (1 - CKA: {drift[most]:.2f}), {of(least)} least "
+                f"({drift[least]:.2f})."
+            )
+        unread = [of(spot) for spot in range(len(drift)) if spot not in read]
+        if unread:
+            said.append(f"Features of {', '.join(unread)} are constant at the end: their drift cannot be read.")
+    return said

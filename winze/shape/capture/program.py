@@ -8,32 +8,26 @@ live forward and found to be the same, and for calls like those that it was made
 from __future__ import annotations
 
 import copy
-import random
-import warnings
-from collections.abc import Callable, Sequence
 from functools import partial
+from types import MethodType
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, fx, nn
+from torch import fx, nn
 from torch._compile import _disable_dynamo
-from torch.utils import _pytree as pytree
 
-from winze.modes import rng_unchanged, unchanged
 from winze.shape.branch import Branch
+from winze.shape.capture.signature import Key, signature, with_shapes
 from winze.shape.capture.split import Piece, Plan, SplitSum, split
 from winze.shape.capture.survey import Record, copied, read_forward, where
 from winze.shape.capture.trace import hooked
-from winze.shape.capture.traced import PLAIN
-from winze.shape.capture.watched import OF_EVERY_MODULE, Functions, Watched, left_behind
+from winze.shape.capture.verify import verify
+from winze.shape.capture.watched import Functions, Watched
 from winze.shape.live.definition import CaptureError
 from winze.shape.live.foreign_junction import ForeignJunction
-from winze.shape.live.live import live_of
+from winze.shape.live.live import live_of, own_forward
 from winze.shape.sums.bare_run import plain, without_hooks
-
-Key = tuple[Any, ...]
-CANCELLED = 1e-6  # the rounding of values that cancel out, as a share of the largest value beside them
+from winze.shape.sums.surroundings import at_rest
 
 
 class Program:
@@ -92,7 +86,18 @@ class Program:
         values = self.watched.values()
         return (*key, values) if values else key, tensors
 
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
+    @property
+    def forward(self) -> Any:
+        """The method that stands in for the holder's own, with its signature."""
+
+        def forward(self: Program, *args: Any, **kwargs: Any) -> Any:
+            return self.run(*args, **kwargs)
+
+        own = own_forward(self.holder)
+        forward.__wrapped__ = getattr(own, "__func__", own)  # type: ignore[attr-defined]
+        return MethodType(forward, self)
+
+    def run(self, *args: Any, **kwargs: Any) -> Any:
         """Run the holder with its junctions' rules."""
         key, tensors = self.signature(args, kwargs)
         if not (torch.compiler.is_compiling() or self.watched.is_current()):  # type: ignore[union-attr]
@@ -128,7 +133,7 @@ class Program:
         """Read the holder anew, on copies, for a call that none of the plans fits."""
         holder = self.holder
         args, kwargs = copied(args, kwargs)
-        with unchanged(holder), plain(holder), torch.no_grad():
+        with at_rest(holder), plain(holder), torch.no_grad():
             try:
                 read = partial(read_forward, holder, own_forward(holder), args, kwargs, self.inlined)
                 record, _ = read() if any(map(hooked, self.inlined)) else without_hooks(holder, read)
@@ -254,115 +259,6 @@ def plan_of(
     return plan
 
 
-def verify(holder: nn.Module, inlined: tuple[nn.Module, ...], plan: Plan, record: Record) -> None:
-    """Raise where a plan, with plain sums, is not what the live forward is: results, draws, state and gradients."""
-
-    def plainly(*args: Any, **kwargs: Any) -> Any:
-        _, tensors = signature(holder, (), args, kwargs)
-        return plan.run(holder, lambda i, s, b: _plain_sum(holder, plan.cuts[i], s, b), plan.constants, *tensors)
-
-    own = own_forward(holder)
-    watched = Watched((holder, *inlined), record.functions)
-    for seed in (1, 2):
-        try:
-            expected, got = (
-                without_hooks(holder, partial(_outcome, holder, run, record.arguments, seed, watched))
-                for run in (own, plainly)
-            )
-        except Exception as error:
-            raise CaptureError(f"{where(holder)} cannot be cut into shortcut and branch: {error}") from error
-        for what, one, two in zip(("result", "gradients", "draws", "state"), expected, got, strict=True):
-            if not _alike(one, two):
-                raise CaptureError(
-                    f"{where(holder)} cannot be cut into shortcut and branch: parts and live forward differ in their "
-                    f"{what} (side effects, a custom gradient, randomness or changes in place)"
-                )
-        if _alike(expected[2], _draws(seed)):
-            return  # nothing was drawn, so that another seed would show the same
-
-
-def _outcome(
-    holder: nn.Module, run: Callable[..., Any], arguments: Any, seed: int, watched: Watched
-) -> tuple[Any, ...]:
-    args, kwargs = copied(*arguments)
-    leaves = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-    floats = [t.requires_grad_() for t in leaves if t.is_floating_point()]
-    parameters = [p for p in holder.parameters() if p.requires_grad]
-    inputs = [t.clone() for t in floats]
-    moved = {id(a): b for a, b in zip(floats, inputs, strict=True)}
-    args, kwargs = pytree.tree_map(lambda leaf: moved.get(id(leaf), leaf), (args, kwargs))
-    before, read = {module: dict(vars(module)) for module in holder.modules()}, watched.values()
-    with unchanged(holder), plain(holder), torch.enable_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        _seed(seed)
-        result = run(*args, **kwargs)
-        outputs = [t for t in pytree.tree_leaves(result) if isinstance(t, Tensor)]
-        used = [t for t in outputs if t.requires_grad]
-        wanted = [*floats, *parameters]
-        along = [torch.linspace(0.5, 1, t.numel(), device=t.device).view_as(t).to(t.dtype) for t in used]
-        gradients = torch.autograd.grad(used, wanted, along, allow_unused=True) if used and wanted else ()
-        drawn = _rng_state()
-        state = [b.clone() for b in holder.buffers()]
-        left: list[Any] = [t.detach().clone() for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        left.append(pytree.tree_structure((args, kwargs)))  # lists and dicts that a block fills
-        kinds = pytree.tree_structure(result)
-        kept = left_behind(holder.modules(), before), watched.values() == read
-    return [t.detach() for t in outputs] + [kinds], gradients, drawn, (state, left, kept)
-
-
-def _seed(seed: int) -> None:
-    torch.manual_seed(seed)
-    random.seed(seed)
-    np.random.seed(seed)
-
-
-def _rng_state() -> list[Any]:
-    cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else []
-    return [torch.get_rng_state(), cuda, random.getstate(), str(np.random.get_state())]
-
-
-def _draws(seed: int) -> list[Any]:
-    """The states of the generators right after seeding."""
-    with rng_unchanged():
-        _seed(seed)
-        return _rng_state()
-
-
-def _alike(one: Any, two: Any, beside: float = 0.0) -> bool:
-    """Equal, but for the rounding of what is summed in another order.
-
-    Values that cancel out (the gradient of a bias before a BatchNorm, the mean of what is centred) are all rounding:
-    they differ by a share of the largest value `beside` them, not of their own.
-    """
-    if isinstance(one, Tensor) and isinstance(two, Tensor):
-        if one.shape != two.shape or one.dtype != two.dtype:
-            return False
-        if not one.is_floating_point():
-            return torch.equal(one, two)
-        tolerance = 1e-3 if one.dtype in (torch.float16, torch.bfloat16) else 1e-5
-        allowed = max(tolerance * _size(one), CANCELLED * beside, 1e-17)
-        return bool(torch.allclose(one, two, rtol=0, atol=allowed, equal_nan=True))
-    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
-        beside = max((_size(each) for each in one if isinstance(each, Tensor)), default=0.0)
-        return len(one) == len(two) and all(_alike(a, b, beside) for a, b in zip(one, two, strict=True))
-    return bool(one == two)
-
-
-def _size(values: Tensor) -> float:
-    """The largest of the finite values, where there are any."""
-    if not values.is_floating_point() or not values.numel():
-        return 0.0
-    return float(values.detach().nan_to_num(0, 0, 0).abs().max())
-
-
-def _plain_sum(holder: nn.Module, cut: SplitSum, shortcut_inputs: Any, branch_inputs: Any) -> Any:
-    shortcut = cut.shortcut.run(holder, *shortcut_inputs)
-    result = cut.branch.run(holder, *branch_inputs)
-    value, *sides = result if cut.branch.sides else (result,)
-    total = value + shortcut if cut.branch_first else shortcut + value
-    return (total, *sides) if cut.branch.sides else total
-
-
 def _run(junction: ForeignJunction, cut: SplitSum, apart: bool, shortcut_inputs: Any, branch_inputs: Any) -> Any:
     """The sum at a junction, with whatever else the branch hands on."""
     holder, part = junction.holder, cut.branch
@@ -388,44 +284,6 @@ def _run(junction: ForeignJunction, cut: SplitSum, apart: bool, shortcut_inputs:
     if not branch.sides:
         branch()
     return result, *branch.sides
-
-
-def own_forward(holder: nn.Module) -> Callable[..., Any]:
-    """The forward that a module has without rules of ours."""
-    live = live_of(holder)
-    return holder.forward if live is None else live.own_forward()
-
-
-def signature(holder: nn.Module, inlined: tuple[nn.Module, ...], args: Any, kwargs: Any) -> tuple[Key, list[Any]]:
-    """What a plan is made for (mode, plain attributes and arguments, kinds of tensors), and the tensors of a call."""
-    told = _told(holder) if not inlined else (*_told(holder), *((m.training, hooked(m), _told(m)) for m in inlined))
-    if not kwargs and all(type(a) is Tensor for a in args):
-        device = args[0].device if args else None
-        return (holder.training, told, device, _doubles(args), *(a.ndim for a in args)), list(args)
-    leaves, spec = pytree.tree_flatten((args, kwargs))
-    tensors = [leaf for leaf in leaves if not isinstance(leaf, PLAIN)]
-    device = next((t.device for t in tensors if isinstance(t, Tensor)), None)
-    kinds = tuple(leaf if isinstance(leaf, PLAIN) else ("*", getattr(leaf, "ndim", type(leaf))) for leaf in leaves)
-    return (holder.training, told, device, _doubles(tensors), spec, kinds), tensors
-
-
-def _doubles(tensors: Sequence[Any]) -> tuple[Any, ...]:
-    """Which arguments are the same tensor as an earlier one."""
-    return tuple([(j, i) for i, one in enumerate(tensors) for j in range(i) if one is tensors[j]])
-
-
-def _told(module: nn.Module) -> tuple[Any, ...]:
-    """Plain attributes of a module, kinds of others, and how many modules its lists have, over which it may loop."""
-    plainly = tuple(
-        (k, v if isinstance(v, PLAIN) else type(v)) for k, v in vars(module).items() if k not in OF_EVERY_MODULE
-    )
-    lists = [(k, len(v._modules)) for k, v in module._modules.items() if isinstance(v, nn.ModuleList | nn.ModuleDict)]
-    return (*plainly, *lists)
-
-
-def with_shapes(key: Key, tensors: list[Any]) -> Key:
-    """The key of a plan that holds for these shapes and types only."""
-    return (*key, tuple((t.shape, t.dtype) if isinstance(t, Tensor) else type(t) for t in tensors))
 
 
 def _guess(node: fx.Node, batch: int) -> int:

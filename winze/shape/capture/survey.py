@@ -12,7 +12,6 @@ import torch
 from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
-from winze.modes import unchanged
 from winze.shape.capture.trace import Recorder, UntraceableError, where_it_failed
 from winze.shape.capture.traced import PLAIN
 from winze.shape.capture.watched import Functions
@@ -20,6 +19,7 @@ from winze.shape.live.definition import CaptureError
 from winze.shape.sums.bare_run import plain, without_hooks
 from winze.shape.sums.example import Example
 from winze.shape.sums.residual import ResidualSums, Sum
+from winze.shape.sums.surroundings import at_rest
 
 Inlined = dict[nn.Module, tuple[nn.Module, ...]]
 """Modules to read, each with the modules inside it whose forwards are read as part of its own."""
@@ -57,7 +57,7 @@ def survey(net: nn.Module, example: Example, training: bool, only: Inlined) -> S
     def read(reuse: bool) -> Survey:
         result = Survey()
         args, kwargs = example.copied()
-        with unchanged(net, training=training), plain(net), torch.no_grad(), _read(net, result, only, reuse):
+        with at_rest(net, training), plain(net), torch.no_grad(), _read(net, result, only, reuse):
             net(*args, **kwargs)
         return result
 
@@ -136,7 +136,7 @@ def _reader(
             given, used = copied(args, kwargs), copied(args, kwargs)
             leaves = pytree.tree_leaves(used)
             before = [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]
-            with unchanged(module):
+            with at_rest(module):
                 record, made = read_forward(module, original, *used, inlined)
             record.arguments = given
             written = before != [leaf._version for leaf in leaves if isinstance(leaf, Tensor)]

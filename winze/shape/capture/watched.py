@@ -17,13 +17,16 @@ import torch
 from torch import Tensor, nn
 
 from winze.shape.capture.traced import PLAIN
+from winze.shape.live.anchors import content
 from winze.shape.live.definition import written_from
+from winze.shape.sums.surroundings import state_of
 
 OF_EVERY_MODULE = frozenset(vars(nn.Module()))
 UNWATCHED = {*OF_EVERY_MODULE - {"training"}, "forward", "_winze"}
 DEEP = 3  # a list in an object in an object; what is further away is not looked at
 LIBRARIES = ("torch", "numpy", "math", "winze", "builtins")
 CONTAINERS, ARRAYS, LIVE = (list, tuple, set, frozenset), (np.ndarray, np.generic), (Tensor, nn.Module)  # for dynamo
+DRAWN = ("Generator", "Random", "RandomState", "count")  # by name, for dynamo
 STANDARD = sysconfig.get_paths()["stdlib"]
 
 AUTOCAST = {"is_autocast_enabled", "is_autocast_cpu_enabled", "get_autocast_dtype", "get_autocast_gpu_dtype"}
@@ -59,14 +62,7 @@ def noting(functions: Functions, counts: Callable[[], bool]) -> Iterator[None]:
 def _cells(code: CodeType) -> tuple[CellType, ...]:
     """The cells that functions with this code share with those around them; a frame shows their contents only."""
     functions = (one for one in gc.get_referrers(code) if isinstance(one, FunctionType))
-    return tuple(cell for function in functions for cell in function.__closure__ or () if _may_change(_content(cell)))
-
-
-def _content(cell: CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:  # empty
-        return None
+    return tuple(cell for function in functions for cell in function.__closure__ or () if _may_change(content(cell)))
 
 
 def _is_library(file: str) -> bool:
@@ -106,7 +102,7 @@ class Watched:
             return ()
         found = [_told(getattr(owner, name, None), self.names) for owner, name in self.owners]
         found += [_told(scope.get(name), self.names) for scope, name in self.scopes]
-        found += [_told(_content(cell), self.names) for cell in self.cells]
+        found += [_told(content(cell), self.names) for cell in self.cells]
         if self.autocast:
             found += [(torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind)) for kind in ("cpu", "cuda")]
         return tuple(found)
@@ -151,6 +147,8 @@ def _told(value: Any, names: tuple[str, ...] | None, depth: int = 0) -> Any:
         return tuple([(_told(key, names, depth + 1), _told(each, names, depth + 1)) for key, each in value.items()])
     if isinstance(value, ARRAYS):
         return value.shape, value.tobytes()
+    if type(value).__name__ in DRAWN:
+        return state_of(value)
     own = getattr(value, "__dict__", None)
     if not isinstance(own, dict):
         slots = [name for kind in type(value).__mro__ for name in getattr(kind, "__slots__", ())]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -68,6 +68,9 @@ def _anchors(site: Site, members: set[nn.Module]) -> Iterator[Anchor]:
                     f"the sum is made in {names[0]}, which Python looks up on the class: make it in forward"
                 )
             hops, codes = hops_to(site, depth)
+            inside = (one.code for one in site.frames[:depth] if holds(frame.code, one.code))
+            if any(me in (*one.co_varnames, *one.co_cellvars) for one in inside):
+                raise SourceError(f"a function inside {frame.code.co_name} uses the name {me} for something else")
             yield Anchor(owner, names, me, frame.code, hops, codes)
 
 
@@ -97,32 +100,40 @@ def holds(code: CodeType, inner: CodeType) -> bool:
 
 def _attributes(owner: nn.Module, code: CodeType) -> tuple[str, ...]:
     """The names under which a module finds a function with this code, wrapped or not; its own come first."""
-    found = {name: value for name, value in vars(owner).items() if _wraps(value, code)}
+    found = {name: value for name, value in vars(owner).items() if wraps(value, code)}
     seen = set(vars(owner))
     for kind in type(owner).__mro__:
         for name, value in vars(kind).items():
-            if name not in seen and isinstance(value, FunctionType) and _wraps(value, code):
+            if name not in seen and isinstance(value, FunctionType) and wraps(value, code):
                 found[name] = value
             seen.add(name)
     first = next(iter(found.values()), None)
     return tuple(name for name, value in found.items() if value is first)
 
 
-def _wraps(function: Any, code: CodeType, depth: int = 0) -> bool:
-    if depth > 6:
-        return False
-    if isinstance(function, MethodType):
-        return _wraps(function.__func__, code, depth + 1)
-    if isinstance(function, functools.partial):
-        return _wraps(function.func, code, depth + 1)
-    if not isinstance(function, FunctionType):
-        return False
-    return function.__code__ is code or any(wraps_cell(c, code, depth + 1) for c in function.__closure__ or ())
+def functions_in(function: Any, known: Iterable[Any] = ()) -> list[FunctionType]:
+    """A function and those that it wraps, but for those `known`; a wrapper may hold itself."""
+    found: list[FunctionType] = []
+    seen, waiting = {id(one) for one in known}, [function]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, MethodType | functools.partial):
+            waiting.append(one.__func__ if isinstance(one, MethodType) else one.func)
+        elif isinstance(one, FunctionType) and id(one) not in seen:
+            seen.add(id(one))
+            found.append(one)
+            waiting.extend(content(cell) for cell in reversed(one.__closure__ or ()))
+    return found
 
 
-def wraps_cell(cell: CellType, code: CodeType, depth: int = 0) -> bool:
-    """Whether a closure's cell holds a function with this code, wrapped or not."""
+def content(cell: CellType) -> Any:
+    """What a closure's cell holds; None where it is empty."""
     try:
-        return _wraps(cell.cell_contents, code, depth)
-    except ValueError:  # an empty cell
-        return False
+        return cell.cell_contents
+    except ValueError:
+        return None
+
+
+def wraps(function: Any, code: CodeType, known: Iterable[Any] = ()) -> bool:
+    """Whether a function has this code, or wraps one that has."""
+    return any(one.__code__ is code for one in functions_in(function, known))

@@ -19,7 +19,7 @@ from typing import Any
 from torch import nn
 from torch._compile import _disable_dynamo
 
-from winze.shape.live.anchors import Anchor, Hop, wraps_cell
+from winze.shape.live.anchors import Anchor, Hop, content, wraps
 from winze.shape.live.definition import (
     CaptureError,
     Position,
@@ -32,7 +32,7 @@ from winze.shape.live.definition import (
 from winze.shape.live.site import function_of
 
 JOIN, CALL, ME, KEYS = "__winze_join__", "__winze_call__", "__winze_me__", "__winze_keys__"
-UNSEEN = "__winze_unseen__"
+UNSEEN, INHERITED = "__winze_unseen__", "__winze_inherited__"
 Positions = frozenset[Position]
 OPERATORS = {ast.Add: "add", ast.Sub: "sub"}
 
@@ -73,7 +73,7 @@ def rebuilt(function: Any, code: CodeType, made_anew: Callable[[FunctionType], F
     if function.__code__ is code:
         return made_anew(function)
     cells = tuple(
-        CellType(rebuilt(cell.cell_contents, code, made_anew)) if wraps_cell(cell, code) else cell
+        CellType(rebuilt(content(cell), code, made_anew)) if wraps(content(cell), code, (function,)) else cell
         for cell in function.__closure__ or ()
     )
     made = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
@@ -111,7 +111,7 @@ def relay(spots: list[SumSpot], names: dict[str, Any]) -> Callable[..., Any]:
             )
         edits = _Joins(inside, ast.Name(ME, ast.Load()), KEYS)
         made = _compile(function, edits, names, arguments=(ME, KEYS))
-        if function.__closure__ is None:  # others may be made anew for each call
+        if function.__code__.co_freevars in ((), ("__class__",)):  # others may be made anew for each call
             ready[function] = made
         return made
 
@@ -128,7 +128,7 @@ def _compile(function: FunctionType, edits: _Joins, names: dict[str, Any], argum
     edited = edits.edit(copy.deepcopy(definition_of(function.__code__)))
     own = edited.args.posonlyargs or edited.args.args
     own[:0] = [ast.arg(name) for name in arguments]
-    names = dict(names)
+    names = {**names, INHERITED: inherited}
     names.update({name: relay(spots, names) for name, spots in edits.relays.items()})
     free = function.__code__.co_freevars
     code = _compiled(edited, function, (*free, *names))
@@ -145,6 +145,18 @@ def _compile(function: FunctionType, edits: _Joins, names: dict[str, Any], argum
     )
     made.__wrapped__ = function  # type: ignore[attr-defined]
     return made
+
+
+def inherited(kind: type, me: Any, name: str) -> Any:
+    """What `super(kind, me)` has under a name, in a way that torch.compile follows."""
+    order = type(me).__mro__
+    for base in order[order.index(kind) + 1 :] if kind in order else ():
+        if name in base.__dict__:
+            function = base.__dict__[name]
+            if isinstance(function, FunctionType):
+                return functools.partial(function, me)
+            break
+    return getattr(super(kind, me), name)
 
 
 def check(anchored: Anchor, spot: SumSpot) -> None:
@@ -190,6 +202,7 @@ class _Joins(ast.NodeTransformer):
 
     def edit(self, definition: ast.FunctionDef | ast.Lambda) -> ast.FunctionDef | ast.Lambda:
         """Change a definition; every sum asked for must be there."""
+        self.first = [a.arg for a in (*definition.args.posonlyargs, *definition.args.args)][:1]
         names = (n.func for n in ast.walk(definition) if isinstance(n, ast.Call) and not n.args)
         if any(isinstance(name, ast.Name) and name.id in ("locals", "vars", "dir") for name in names):
             raise SourceError("its function looks at its own variables")
@@ -233,7 +246,10 @@ class _Joins(ast.NodeTransformer):
             keys = ast.Tuple([self._key(spot) for spot in self.calls[at]], ast.Load())
             name = f"__winze_relay_{list(self.calls).index(at)}__"
             return ast.copy_location(
-                ast.Call(ast.Name(name, ast.Load()), [self.me, keys, node.func, *node.args], node.keywords), node
+                ast.Call(
+                    ast.Name(name, ast.Load()), [self.me, keys, self._callee(node.func), *node.args], node.keywords
+                ),
+                node,
             )
         if at not in self.spots and at not in self.inner:
             return self.generic_visit(node)  # type: ignore[return-value]
@@ -246,6 +262,17 @@ class _Joins(ast.NodeTransformer):
         head = [self.me, ast.Constant(spot.number), self._key(spot), node.func]
         made = ast.Call(ast.Name(CALL, ast.Load()), [*head, *node.args], node.keywords)
         return ast.copy_location(made, node)
+
+    def _callee(self, called: ast.expr) -> ast.expr:
+        """What is called; a method of `super()` is looked up by `inherited`."""
+        private = isinstance(called, ast.Attribute) and called.attr.startswith("__") and not called.attr.endswith("__")
+        if private or not (isinstance(called, ast.Attribute) and isinstance(called.value, ast.Call)):
+            return called
+        over = called.value
+        if not (isinstance(over.func, ast.Name) and over.func.id == "super" and len(over.args) in (0, 2)):
+            return called
+        given = over.args or [ast.Name(name, ast.Load()) for name in ("__class__", *self.first)]
+        return ast.Call(ast.Name(INHERITED, ast.Load()), [*given, ast.Constant(called.attr)], [])
 
     def _unless_seen(self, node: Any, kind: str, terms: list[ast.expr], in_place: bool = False) -> Any:
         """A sum as it is, or, if it did not run while the network was read, one that is looked at when it does."""

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch._compile import _disable_dynamo
 
-from winze.shape.live.anchors import Anchor
+from winze.shape.live.anchors import Anchor, functions_in
 from winze.shape.live.definition import CaptureError, SourceError, fingerprint, written_from
 from winze.shape.live.foreign_junction import ForeignJunction, Form
 from winze.shape.live.function_source import Positions, SumSpot, joined, rebuilt
@@ -163,7 +163,7 @@ class Live:
     def found_again(self, name: str) -> CodeType:
         """The code of a function, also after loading, if its source is still what it was."""
         me, code, expected = self.methods[name]
-        functions = _functions(self.original(name))
+        functions = functions_in(self.original(name))
         if code is not None and any(one.__code__ is code for one in functions):
             return code
         for candidate in functions:
@@ -292,7 +292,8 @@ def call(me: nn.Module, number: int, key: Any, function: Any, *args: Any, **kwar
 def unseen(me: nn.Module, kind: str, terms: tuple[Any, Any], in_place: bool, line: int) -> Any:
     """A sum that did not run while the network was read: warn where it adds two tensors that may be a stream."""
     one, two = terms
-    if isinstance(one, Tensor) and isinstance(two, Tensor) and one.shape == two.shape and one.ndim > 1:
+    tensors = isinstance(one, Tensor) and isinstance(two, Tensor) and not (one.is_nested or two.is_nested)
+    if tensors and one.shape == two.shape and one.ndim > 1:
         place = type(me), line
         if one.is_floating_point() and place not in _told:
             _told.add(place)
@@ -319,6 +320,12 @@ def live_of(module: nn.Module) -> Live | None:
     return found if isinstance(found, Live) else None
 
 
+def own_forward(module: nn.Module) -> Callable[..., Any]:
+    """The forward that a module has without rules of ours."""
+    live = live_of(module)
+    return module.forward if live is None else live.own_forward()
+
+
 def _addcmul(one: Tensor, other: Tensor, factor: float, shortcut: Tensor) -> Tensor:
     return torch.addcmul(shortcut, one, other, value=factor)
 
@@ -328,21 +335,3 @@ def _class_function(kind: type, name: str) -> FunctionType:
         if name in vars(base):
             return vars(base)[name]
     raise CaptureError(f"{kind.__name__} no longer has {name}")
-
-
-def _functions(function: Any, depth: int = 0) -> list[FunctionType]:
-    """A function and those that it wraps."""
-    if depth > 6:
-        return []
-    if isinstance(function, MethodType):
-        return _functions(function.__func__, depth + 1)
-    if not isinstance(function, FunctionType):
-        inner = getattr(function, "func", None)
-        return [] if inner is None else _functions(inner, depth + 1)
-    found = [function]
-    for cell in function.__closure__ or ():
-        try:
-            found.extend(_functions(cell.cell_contents, depth + 1))
-        except ValueError:
-            continue
-    return found

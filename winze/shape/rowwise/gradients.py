@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 
 @contextmanager
@@ -22,9 +22,9 @@ def without_graph() -> Iterator[None]:
         torch.set_autocast_cache_enabled(keeps)
 
 
-def with_zero_gradients(value: Tensor, parameters: Iterable[nn.Parameter]) -> Tensor:
-    """`value`, from which the parameters get a gradient of zeros, so that optimizers and DDP treat them as usual."""
-    learning = [p for p in parameters if p.requires_grad]
+def with_zero_gradients(value: Tensor, sources: Iterable[Tensor]) -> Tensor:
+    """`value`, from which the sources get a gradient of zeros, so that optimizers and DDP treat them as usual."""
+    learning = [source for source in sources if source.requires_grad]
     if not learning or not torch.is_grad_enabled():
         return value
     result: Tensor = _ZeroGradients.apply(value, *learning)

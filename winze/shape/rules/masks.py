@@ -118,4 +118,4 @@ def skip(stream: Tensor, branch: Branch) -> Tensor:
     if branch.holds_statistics:
         with without_graph():
             branch()
-    return with_zero_gradients(stream.clone(), branch.parameters())
+    return with_zero_gradients(stream.clone(), branch.sources())

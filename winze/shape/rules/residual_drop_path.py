@@ -83,14 +83,14 @@ class ResidualDropPath(Rule):
             return branch.onto(stream, branch()) if branch.kept_whole else skip(stream, branch)
         if not branch.kept_whole:
             return branch.onto(stream, branch())
-        return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.parameters())
+        return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.sources())
 
     def _rows(self, stream: Tensor, branch: Branch) -> Tensor:
         kept, dropped = branch.parted
         if branch.stage == 1:
             return on_rows(stream, branch, kept)
         if not len(dropped):
-            return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.parameters())
+            return with_zero_gradients(branch.onto(stream, self._frozen(branch)), branch.sources())
         if not len(kept):
             return branch.onto(stream, branch())
         if self.frozen == "weights":

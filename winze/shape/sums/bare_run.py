@@ -12,10 +12,11 @@ import torch
 from torch import nn
 from torch.nn.modules import module as everything
 
-from winze.modes import unchanged
 from winze.shape.live.live import live_of
-from winze.shape.sums.dataflow import Dataflow, recorded, tensors_in
+from winze.shape.sums.dataflow import Dataflow, recorded
 from winze.shape.sums.example import Example
+from winze.shape.sums.surroundings import at_rest
+from winze.shape.sums.tensors import tensors_in
 
 T = TypeVar("T")
 OWN_HOOKS = "winze.shape.rewire"  # keeps torch's transformer layers from their fused kernels
@@ -34,7 +35,7 @@ def recorded_run(net: nn.Module, example: Example, training: bool) -> Dataflow:
     """The account of one run in the given mode; afterwards the network is as before."""
     args, kwargs = example.copied()
     with (
-        unchanged(net, training=training),
+        at_rest(net, training),
         _eager(),
         torch.no_grad(),
         recorded(net, tensors_in((args, kwargs))) as flow,

@@ -26,6 +26,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from winze.shape.live.site import Site, site_here
 from winze.shape.sums.blends import BLENDS
+from winze.shape.sums.tensors import is_blend, shape_of, tensors_in, version_of
 
 SUMS = {"add", "add_", "sub", "sub_", "rsub", "addcmul", "addcmul_"}
 
@@ -76,6 +77,11 @@ class Call:
             else:
                 yield from item.inside()
 
+    @functools.cached_property
+    def overwritten(self) -> set[TensorValue]:
+        """The values below this call that are changed in place."""
+        return {value for operation in self.inside() for value in operation.overwrites}
+
     def calls(self) -> Iterator[Call]:
         """This call and every call below it, in the order in which they begin."""
         yield self
@@ -97,7 +103,7 @@ class Dataflow(TorchFunctionMode):
         self._values = WeakTensorKeyDictionary()
         self._paths = dict(_tensors(net))
         for tensor in inputs:
-            self._values[tensor] = TensorValue(tuple(tensor.shape), from_input=True)
+            self._values[tensor] = TensorValue(shape_of(tensor), from_input=True)
 
     @property
     def _running(self) -> list[Call]:
@@ -129,10 +135,15 @@ class Dataflow(TorchFunctionMode):
             return func(*args, **kwargs)
         held = sys.getrefcount(args[0]) if args else 0
         tensors = tensors_in((args, kwargs))
-        before = [(t, self.value(t), _version(t)) for t in tensors]
+        before = [(t, self.value(t), version_of(t)) for t in tensors]
         result = func(*args, **kwargs)
         made = tensors_in(result)
-        changed = [(t, value) for t, value, version in before if _version(t) != version]
+        writes = _name(func).endswith("_") or _name(func) == "setitem"
+        changed = [
+            (t, value)
+            for t, value, version in before
+            if version_of(t) != version or (t.is_inference() and (t is kwargs.get("out") or (writes and t is args[0])))
+        ]
         known = {id(t) for t in tensors}
         fresh = [t for t in made if id(t) not in known or any(t is c for c, _ in changed)]
         fresh += [t for t, _ in changed if not any(t is f for f in fresh)]
@@ -170,7 +181,7 @@ class Dataflow(TorchFunctionMode):
             return self._note("view", [self.value(get_unwrapped(tensor))], [tensor], [], (), {}).outputs[0]
         else:
             path = self._paths.get(id(tensor))
-            found = TensorValue(tuple(tensor.shape), parameter=isinstance(tensor, nn.Parameter), path=path)
+            found = TensorValue(shape_of(tensor), parameter=isinstance(tensor, nn.Parameter), path=path)
         self._values[tensor] = found
         return found
 
@@ -191,7 +202,7 @@ class Dataflow(TorchFunctionMode):
         shaped = name.startswith("new_") or name.endswith("_like")
         carries = not shaped and any(value.from_input for value in inputs)
         for tensor in made:
-            value = TensorValue(tuple(tensor.shape), carries)
+            value = TensorValue(shape_of(tensor), carries)
             operation.outputs.append(value)
             self._values[tensor] = value
         if (name in SUMS and len(inputs) > 1) or name in BLENDS:
@@ -230,7 +241,7 @@ class Dataflow(TorchFunctionMode):
         if self._running and hidden:
             tensors = tensors_in((args, kwargs))
             alike = [t for t in tensors if t.shape == hidden[0].shape]
-            blends = len(hidden) == 1 and (adds or _is_blend(hidden[0], alike))
+            blends = len(hidden) == 1 and (adds or is_blend(hidden[0], alike))
             self._note("blend" if blends else "opaque", given, hidden, [], (), {})
         return result
 
@@ -312,25 +323,6 @@ def recorded(net: nn.Module, inputs: list[Tensor]) -> Iterator[Dataflow]:
                     setattr(owner, name, old)
 
 
-def tensors_in(tree: Any) -> list[Tensor]:
-    """The tensors in arguments or results, in order; objects are looked into one level deep."""
-    found: list[Tensor] = []
-    waiting, depth = [(tree, 0)], 0
-    while waiting:
-        item, depth = waiting.pop()
-        if isinstance(item, Tensor):
-            found.append(item)
-        elif isinstance(item, dict):
-            waiting.extend((v, depth) for v in reversed(list(item.values())))
-        elif isinstance(item, list | tuple):
-            waiting.extend((v, depth) for v in reversed(item))
-        elif depth == 0 and type(item).__module__.partition(".")[0] not in ("builtins", "torch", "numpy"):
-            held = getattr(item, "__dict__", None)
-            if isinstance(held, dict) and not isinstance(item, nn.Module | type):
-                waiting.extend((v, 1) for v in reversed(list(held.values())))
-    return found
-
-
 def _tensors(net: nn.Module) -> Iterator[tuple[int, str]]:
     for path, module in net.named_modules():
         for name, tensor in (*module._parameters.items(), *module._buffers.items()):
@@ -343,21 +335,6 @@ def _name(func: Any) -> str:
     if name == "__get__":
         return "getattr"
     return name.removeprefix("__").removesuffix("__")
-
-
-def _version(tensor: Tensor) -> int:
-    return -1 if tensor.is_inference() else tensor._version
-
-
-def _is_blend(made: Tensor, given: list[Tensor]) -> bool:
-    """Whether a tensor is a weighted sum of at least two others, as far as their numbers tell."""
-    if len(given) < 2 or made.numel() < 4 * len(given) or not all(t.is_floating_point() for t in (made, *given)):
-        return False
-    columns = torch.stack([t.detach().flatten()[:4096].double().cpu() for t in given], 1)
-    target = made.detach().flatten()[:4096].double().cpu()
-    factors = torch.linalg.lstsq(columns, target[:, None], driver="gelsd").solution[:, 0]
-    close = torch.allclose(columns @ factors, target, rtol=1e-4, atol=1e-5 * float(target.abs().max()))
-    return close and int((factors.abs() > 1e-3).sum()) > 1
 
 
 def _is_ours(frame: FrameType) -> bool:

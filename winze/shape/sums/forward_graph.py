@@ -6,6 +6,7 @@ import itertools
 import math
 import operator
 from collections.abc import Collection
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -159,13 +160,16 @@ class ForwardGraph:
         """A child with parameters, or an operation that multiplies by a weight of the module's own."""
         if node.op == "call_module":
             module = self.module(node)
-            return not isinstance(module, nn.Embedding) and any(True for _ in module.parameters())
+            held = any(True for _ in module.parameters()) or any(map(_stored, module.modules()))
+            return not isinstance(module, nn.Embedding) and (held or _weighs(node))
         scales = name_of(node) in ("mul", "multiply")
         if name_of(node) not in WEIGHINGS and not scales:
             return False
         given = [i for i in data_inputs(node) if not self._comes_from_input(i)]
         if scales:  # by a whole table, as a filter over frequencies does
             return any(self._is_weight(i) and _is_wide(i.meta["shape"]) for i in given)
+        if name_of(node).startswith(("linear", "conv")) and any(_mixes(i.meta["shape"]) for i in given):
+            return True  # by whatever is handed to it: frozen weights may lie in buffers
         return any(self._is_weight(i) or self._is_one_of_a_stack(i) for i in given)
 
     def _is_one_of_a_stack(self, node: fx.Node) -> bool:
@@ -285,7 +289,30 @@ def _weights(module: nn.Module) -> list[torch.Tensor]:
         for parameter in part.parameters(recurse=False):
             if _is_wide(parameter.shape) or (isinstance(part, nn.Linear | _ConvNd) and parameter.ndim > 1):
                 found.append(parameter)
+        found += _stored(part)
     return found
+
+
+def _stored(part: nn.Module) -> list[torch.Tensor]:
+    """Weights of a module that are no parameters: buffers called so, or packed as quantised layers have them."""
+    if isinstance(getattr(type(part), "weight", None), FunctionType):
+        return [part.weight()]  # type: ignore[operator]
+    return [b for name, b in part._buffers.items() if b is not None and "weight" in name and _is_wide(b.shape)]
+
+
+def _weighs(node: fx.Node) -> bool:
+    """Whether the call of a module multiplies by a matrix that does not come from the input, as a buffer may hold.
+
+    Only a run that was observed knows what happens inside a call; a traced one has no record of it.
+    """
+    call = node.meta.get("call")
+    layers = (one for one in call.inside() if one.name.startswith(("linear", "conv"))) if call is not None else ()
+    return any(_mixes(value.shape) and not value.from_input for one in layers for value in one.inputs)
+
+
+def _mixes(shape: tuple[int, ...] | None) -> bool:
+    """Whether it is the shape of a matrix or a kernel that mixes channels, as no blur does."""
+    return _is_wide(shape) and len(shape or ()) > 1 and (shape or (0, 0))[1] > 1
 
 
 def _is_wide(shape: tuple[int, ...] | None) -> bool:

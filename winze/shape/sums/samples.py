@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,13 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from winze.modes import unchanged
 from winze.place import Place
 from winze.shape.branch import Branch, Shortcut
 from winze.shape.live.foreign_junction import ForeignJunction
 from winze.shape.rule import Rule
 from winze.shape.sums.bare_run import without_hooks
 from winze.shape.sums.example import Example
+from winze.shape.sums.surroundings import at_rest
 
 AXES = (0, 1)
 
@@ -37,12 +38,12 @@ class Noting(Rule):
 
 @dataclass(frozen=True, eq=False)
 class Asked(Rule):
-    """The plain sum; it also notes that it was asked for it."""
+    """The plain sum; it also counts how often it was asked for it."""
 
-    seen: set[str]
+    seen: Counter[str]
 
     def join(self, place: Place, shortcut: Shortcut, branch: Branch) -> Tensor:
-        self.seen.add(place.name)
+        self.seen[place.name] += 1
         return branch.onto(shortcut(), branch())
 
 
@@ -66,20 +67,20 @@ class Apart(Rule):
         return branch.onto(shortcut(), value)
 
 
-def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> set[str]:
-    """Set `axis` and `scale` of junctions, 0 where no axis holds samples; the names of those that ran in eval mode."""
+def find_samples(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
+    """Set `axis` and `scale` of junctions, 0 where no axis holds samples."""
     for junction in junctions:
         junction.axis = junction.scale = 0
     if any(tensor.is_meta for tensor in example.tensors):  # which has no values
-        return _find_by_size(net, example, junctions)
+        _find_by_size(net, example, junctions)
+        return
     open_ones = dict.fromkeys(junctions)
-    reached = _find(net, example, junctions, open_ones, training=False)
+    _find(net, example, junctions, open_ones, training=False)
     if open_ones:  # in train mode, those that do not run in eval mode
         _find(net, example, junctions, open_ones, training=True)
     unknown = [junction for junction in junctions if not junction.scale]
     if unknown and {junction.axis for junction in junctions if junction.scale} == {0}:
         _find_by_size(net, example, unknown)
-    return reached
 
 
 def _find(
@@ -88,11 +89,11 @@ def _find(
     junctions: list[ForeignJunction],
     open_ones: dict[ForeignJunction, None],
     training: bool,
-) -> set[str]:
+) -> None:
     base = _streams(net, example, junctions, training)
     unseen = [junction for junction in open_ones if junction.place.name not in base]
     if len(unseen) == len(open_ones):
-        return set(base)
+        return
     for axis in AXES:
         changed = _perturbed(example, axis)
         if changed is None or not open_ones:
@@ -109,10 +110,9 @@ def _find(
                     break
     for junction in [one for one in open_ones if one not in unseen]:
         del open_ones[junction]
-    return set(base)
 
 
-def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> set[str]:
+def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
     """Where a change does not come through, or samples mix: the first axis, if it alone is as long as the batch is.
 
     Two batch sizes tell that. Elsewhere in the network, samples are known to lie along the first axis.
@@ -126,7 +126,6 @@ def _find_by_size(net: nn.Module, example: Example, junctions: list[ForeignJunct
         follows = [axis for axis in range(one[name].ndim) if one[name].shape[axis] != two[name].shape[axis]]
         if follows == [0] and (len(one[name]), len(two[name])) == sizes:
             junction.scale = 1
-    return set(one)
 
 
 def _scale(one: Tensor | None, two: Tensor | None, axis: int, samples: int) -> int:
@@ -171,7 +170,7 @@ def _perturbed(example: Example, axis: int) -> tuple[Example, int] | None:
 def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> dict[str, Tensor]:
     def run() -> dict[str, Tensor]:
         seen: dict[str, Tensor] = {}
-        with _under(junctions, Noting(seen)), unchanged(net, training=training), torch.no_grad():
+        with _under(junctions, Noting(seen)), at_rest(net, training), torch.no_grad():
             torch.manual_seed(0)
             args, kwargs = example.copied()
             net(*args, **kwargs)
@@ -180,18 +179,17 @@ def _streams(net: nn.Module, example: Example, junctions: list[ForeignJunction],
     return without_hooks(net, run)
 
 
-def unreached(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> list[str]:
-    """Names of the junctions whose rule a run of the network does not ask."""
+def rules_asked(net: nn.Module, example: Example, junctions: list[ForeignJunction], training: bool) -> Counter[str]:
+    """How often a run of the network asks the rule of each junction."""
 
-    def run() -> set[str]:
-        seen: set[str] = set()
-        with _under(junctions, Asked(seen)), unchanged(net, training=training), torch.no_grad():
+    def run() -> Counter[str]:
+        seen: Counter[str] = Counter()
+        with _under(junctions, Asked(seen)), at_rest(net, training), torch.no_grad():
             args, kwargs = example.copied()
             net(*args, **kwargs)
         return seen
 
-    seen = without_hooks(net, run)
-    return [junction.place.name for junction in junctions if junction.place.name not in seen]
+    return without_hooks(net, run)
 
 
 def find_mixing(net: nn.Module, example: Example, junctions: list[ForeignJunction]) -> None:
@@ -200,7 +198,7 @@ def find_mixing(net: nn.Module, example: Example, junctions: list[ForeignJunctio
 
     def run() -> None:
         args, kwargs = example.copied()
-        with _under(junctions, Apart(mixing)), unchanged(net, training=True), torch.no_grad(), _NoDropout():
+        with _under(junctions, Apart(mixing)), at_rest(net, True), torch.no_grad(), _NoDropout():
             net(*args, **kwargs)
 
     try:

@@ -12,22 +12,21 @@ import torch
 from torch import fx, nn
 
 from winze.shape.junction import Junction
-from winze.shape.live.anchors import Anchor, anchors, holds, hops_to
+from winze.shape.live.anchors import Anchor, anchors
 from winze.shape.live.definition import Position, SourceError, expression_at
 from winze.shape.live.foreign_junction import Form
 from winze.shape.live.function_source import SumSpot, check
 from winze.shape.live.live import CALLS
-from winze.shape.live.site import Site
 from winze.shape.sums.bare_run import plain, recorded_run, without_hooks
 from winze.shape.sums.call_graph import graph_of
 from winze.shape.sums.dataflow import Call, Operation
 from winze.shape.sums.example import Example
 from winze.shape.sums.forward_graph import is_picked, operands
 from winze.shape.sums.residual import ResidualSums, Sum
+from winze.shape.sums.runs import names_around, tell_apart
 
 Places = frozenset[tuple[CodeType, Position]]
 Identity = tuple[nn.Module, tuple[Position, ...], Any]
-Names = dict[tuple[int, str], Any]
 
 
 @dataclass(eq=False)
@@ -69,6 +68,13 @@ class Found:
         return self.anchored.owner, self.spot.path, self.key
 
     @property
+    def way(self) -> tuple[Any, ...]:
+        """The calls by which the network came there."""
+        return (
+            tuple((frame.code, frame.position) for frame in self.operation.site.frames) if self.operation.site else ()
+        )
+
+    @property
     def form(self) -> Form:
         """How it is written."""
         shared = self.operation.site is not None and self.operation.site.shared
@@ -82,8 +88,7 @@ class Found:
     @property
     def overwritten(self) -> bool:
         """Whether the result is changed in place afterwards."""
-        made = self.operation.outputs[0]
-        return any(made in later.overwrites for later in _root(self.call).inside())
+        return self.operation.outputs[0] in _root(self.call).overwritten
 
 
 @dataclass
@@ -193,7 +198,7 @@ def _anchored(
 ) -> list[Found]:
     """The sums with the functions that hold them: further `out` where nothing nearer tells runs of a line apart."""
     found = [_found(residual, call, members, reading, out) for residual in sums]
-    alike = _tell_apart([f for f in found if not f.reason], graph)
+    alike = tell_apart([f for f in found if not f.reason], graph)
     _check_source([f for f in found if not f.reason])
     again = {
         id(one.sum): one
@@ -255,7 +260,7 @@ def _terms(found: Found, anchored: Anchor) -> tuple[tuple[Position, ...], tuple[
     positions: list[Position] = []
     for one in inner:
         site = one.meta["operation"].site
-        if _names_around(site, found) is None:
+        if names_around(site, found) is None:
             raise SourceError("its terms are added up in several functions")
         if site.position in (found.position, *positions):
             raise SourceError("its terms are added up in a loop")
@@ -270,29 +275,6 @@ def _added_at(node: fx.Node, position: Position, terms: tuple[fx.Node, ...]) -> 
     return sum(_added_at(o, position, terms) for o in operands(node)) if here and node not in terms else 1
 
 
-def _names_around(site: Site | None, like: Found) -> Names | None:
-    """What names mean around a sum that has run by the same calls, each name with the hops to its function."""
-    other, anchored = like.operation.site, like.anchored
-    assert other is not None
-    assert anchored is not None
-    if site is None or site.code is not other.code:
-        return None
-    depth = next((i for i, frame in enumerate(site.frames) if frame.code is anchored.code), None)
-    try:
-        same = depth is not None and hops_to(site, depth)[0] == anchored.hops
-    except SourceError:
-        return None
-    if not same or depth is None:
-        return None
-    found: Names = {}
-    hops, code = 0, anchored.code
-    for frame in reversed(site.frames[: depth + 1]):
-        if not holds(code, frame.code):
-            hops, code = hops + 1, frame.code
-        found.update({(hops, name): value for name, value in frame.names.items()})
-    return found
-
-
 def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
     """Whether it is written `sum([...])`, which adds all terms at one place."""
     assert found.operation.site is not None
@@ -303,64 +285,6 @@ def _is_call_of_sum(found: Found, anchored: Anchor) -> bool:
     if name not in CALLS:
         raise SourceError(f"it is made by {ast.unparse(node.func)}()")
     return getattr(node.func, "id", "") == "sum"
-
-
-def _tell_apart(found: list[Found], graph: fx.Graph) -> list[Found]:
-    """Where one line of source makes several sums in one call, the names around it that tell them apart.
-
-    Not all of them need be residual: those that are not are noted as `others`. Returns those that no name tells apart.
-    """
-    operations = [node.meta["operation"] for node in graph.nodes if "operation" in node.meta]
-    groups: dict[Any, list[Found]] = {}
-    for one in found:
-        assert one.anchored is not None
-        groups.setdefault((one.anchored.owner, one.spot.path), []).append(one)
-    alike: list[Found] = []
-    for (owner, _), group in groups.items():
-        anchored = group[0].anchored
-        assert anchored is not None
-        around = {
-            operation: meant
-            for operation in operations
-            if operation.site is not None and operation.site.position == group[0].position
-            if (meant := _names_around(operation.site, group[0])) and meant.get((0, anchored.me)) is owner
-        }
-        runs = list(around)
-        if len(runs) == 1:
-            continue
-        shared = set.intersection(*(set(names) for names in around.values()))
-        names = [n for n in around[runs[0]] if n in shared]
-        alone = [n for n in names if len({_hashed(each[n]) for each in around.values()}) == len(runs)]
-        chosen = tuple(alone[:1] or names)
-        keys = {operation: tuple(each[n] for n in chosen) for operation, each in around.items()}
-        if not chosen or len({tuple(map(_hashed, key)) for key in keys.values()}) < len(runs):
-            for one in group:
-                one.reason = "one line makes several sums that nothing around it tells apart"
-            alike += group
-            continue
-        residual = {one.operation for one in group}
-        others = tuple(key for operation, key in keys.items() if operation not in residual)
-        for one in group:
-            one.key, one.names, one.others = keys[one.operation], chosen, others
-    return alike
-
-
-def agree(*searches: Search) -> None:
-    """Identify a sum of a loop that ran once in one mode (LayerDrop) by the names that the other mode needs."""
-    groups: dict[Any, list[Found]] = {}
-    for one in (one for found in searches for one in found.sums if not one.reason):
-        assert one.anchored is not None
-        groups.setdefault((one.anchored.owner, one.spot.path), []).append(one)
-    for group in groups.values():
-        names = next((one.names for one in group if one.names), ())
-        for one in group if names else ():
-            around = None if one.names else _names_around(one.operation.site, one)
-            if around is not None and all(name in around for name in names):
-                one.names, one.key = names, tuple(around[name] for name in names)
-
-
-def _hashed(value: Any) -> Any:
-    return id(value) if isinstance(value, nn.Module) else value
 
 
 def _check_source(found: list[Found]) -> None:
