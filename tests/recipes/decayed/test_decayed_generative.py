@@ -177,7 +177,7 @@ def test_masks_of_one_class_are_refused_before_training(tmp_path, value):
         (tmp_path / part).mkdir()
         Image.fromarray(np.full((8, 8), value, np.uint8)).save(tmp_path / part / "a.png")
     config = replace(recipe("decayed/mae_segment").config("smoke", Point({"alpha": 0.7})), masks=str(tmp_path))
-    with pytest.raises(DataError, match="segments of two classes or more"):
+    with pytest.raises(DataError, match="segmentation needs two classes or more"):
         work(config, Bench(tmp_path / "run"))
     assert not (tmp_path / "run").exists()
 

@@ -18,7 +18,7 @@ def test_every_published_cell_is_a_point_and_has_a_claim():
     assert {tuple(point[axis] for axis in AXES[:-1]) for point in PUBLISHED} == set(STARTS)
     starts, *_ = recipe.claims
     assert len(starts.cells(recipe.grid("paper"))) == len(PUBLISHED) == len(STARTS)
-    assert starts.check.layer == AT_RATES
+    assert starts.check.claimed == AT_RATES
     assert starts.check.within == 2
 
 
