@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 Undo = Callable[[], None]
+RandomGenerator = random.Random | np.random.RandomState | np.random.Generator | torch.Generator
 Modes = list[tuple[nn.Module, bool]]
 DEEP = 2  # objects in objects; further away, they are not the network's
 LIBRARIES = {
@@ -31,7 +32,7 @@ SMALL = 1 << 16
 
 @contextmanager
 def unchanged(
-    *nets: nn.Module | None, training: bool | None = None, generators: Iterable[torch.Generator] = ()
+    *nets: nn.Module | None, training: bool | None = None, generators: Iterable[RandomGenerator] = ()
 ) -> Iterator[None]:
     """While open, networks may run, in the mode `training` (None: in theirs); afterwards they are as before.
 
@@ -48,9 +49,9 @@ def unchanged(
 
 
 @contextmanager
-def rng_unchanged(generators: Iterable[torch.Generator] = ()) -> Iterator[None]:
+def rng_unchanged(generators: Iterable[RandomGenerator] = ()) -> Iterator[None]:
     """While open, anything may draw random numbers; afterwards the global RNG state is as before."""
-    own = [(generator, generator.get_state()) for generator in generators]
+    own = [_generator(each) for each in generators]
     cuda = torch.cuda.get_rng_state_all() if torch.cuda.is_initialized() else None
     cpu, of_numpy, of_python = torch.get_rng_state(), np.random.get_state(), random.getstate()
     try:
@@ -61,8 +62,8 @@ def rng_unchanged(generators: Iterable[torch.Generator] = ()) -> Iterator[None]:
         random.setstate(of_python)
         if cuda is not None:
             torch.cuda.set_rng_state_all(cuda)
-        for generator, state in own:
-            generator.set_state(state)
+        for undo in own:
+            undo()
 
 
 def modes_of(net: nn.Module) -> Modes:

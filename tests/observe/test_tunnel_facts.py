@@ -48,6 +48,16 @@ def test_outputs_in_another_order_are_told_and_the_last_probe_is_the_reference(o
     scan = winze.scan(Renamed(net, order), rows(300, seed=1), rows(300), places="net.*")
     assert "do not match these labels" in first_line(scan)
     assert scan.tunnel().start is not None
+
+
+def test_labels_that_come_in_turn_do_not_hide_that_outputs_are_renamed() -> None:
+    x, y = rows(400, 4)
+    turns = torch.stack([(y == label).nonzero()[:60, 0] for label in range(4)], 1).flatten()
+    net = taught(mlp(classes=4), rows(400, 4, seed=1), 60)
+    scan = winze.scan(Renamed(net, [1, 2, 3, 0]), rows(400, 4, seed=1), (x[turns], y[turns]), places="net.*")
+    assert y[turns][:8].tolist() == [0, 1, 2, 3] * 2
+    assert scan.readings.conventions["relabelled_accuracy"] > 0.6
+    assert scan.tunnel().start is not None
     assert scan.tunnel().reference == pytest.approx(scan.curve("probe")[-1])
 
 

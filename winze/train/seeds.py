@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from winze.modes import RandomGenerator
+
 
 def mix(seed: int, word: str, count: int = 0) -> int:
     """A seed of 63 bits.
@@ -47,7 +49,7 @@ def seed_quickly(seed: int, device: torch.device | None = None) -> None:
     random.seed(seed)
 
 
-def reseed(generator: torch.Generator | np.random.Generator | np.random.RandomState | random.Random, seed: int) -> None:
+def reseed(generator: RandomGenerator, seed: int) -> None:
     """Seed a generator that others hold, in place."""
     if isinstance(generator, torch.Generator):
         generator.manual_seed(seed)

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Augment, Preprocess
-from winze.modes import GENERATORS
-from winze.observe.passes.inputs import with_own_workers
+from winze.observe.passes.inputs import generators, loader_parts, with_own_workers
 from winze.train.seeds import generator, mix, reseed, seed_all, seed_quickly
 from winze.train.training import Training
 
@@ -151,10 +150,9 @@ class FromLoader:
 
     def epoch(self, number: int, start: int = 0) -> Iterator[InputsAndLabels]:
         """The loader's batches, shuffled as it shuffles that epoch; those before `start` are loaded and dropped."""
-        for part in self._parts():
-            for own in getattr(part, "__dict__", {}).values():
-                if isinstance(own, GENERATORS):
-                    reseed(own, mix(self.seed, "loader", number))
+        for own in generators(self.loader):
+            reseed(own, mix(self.seed, "loader", number))
+        for part in loader_parts(self.loader):
             if hasattr(part, "set_epoch"):
                 part.set_epoch(number)
         seed_all(mix(self.seed, "epoch", number))
@@ -172,13 +170,6 @@ class FromLoader:
                 x, y = parted(batch, given)
                 y = self.prepare(y)
                 yield x.to(self.device, non_blocking=True), None if y is None else y.to(self.device, non_blocking=True)
-
-    def _parts(self) -> list[Any]:
-        """The loader, what draws the order for it, and its dataset."""
-        names = ("batch_sampler", "sampler", "dataset")
-        batches, *others = (getattr(self.loader, name, None) for name in names)
-        found = (self.loader, batches, getattr(batches, "sampler", None), *others)
-        return list({id(part): part for part in found if part is not None}.values())
 
     def make(self, x: Tensor, y: Tensor | None) -> InputsAndLabels:
         return x, y

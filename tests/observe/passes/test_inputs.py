@@ -1,5 +1,6 @@
 """Data and networks as people have them, and errors that name the fix."""
 
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,7 +13,7 @@ from nets import mlp
 from PIL import Image
 from samples import rows
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset, Sampler, TensorDataset
 
 import winze
 
@@ -185,3 +186,23 @@ def test_reading_draws_no_random_numbers_of_training(own: bool) -> None:
     assert np.random.get_state()[1].tolist() == numpy_state
     if generator is not None:
         assert torch.equal(generator.get_state(), own_state)
+
+
+def test_a_sampler_with_a_generator_of_numpy_goes_on_where_it_was() -> None:
+    class Order(Sampler[int]):
+        def __init__(self) -> None:
+            self.rng, self.other = np.random.default_rng(0), random.Random(0)
+
+        def __iter__(self) -> Iterator[int]:
+            self.other.random()
+            return iter(self.rng.permutation(len(X)).tolist())
+
+        def __len__(self) -> int:
+            return len(X)
+
+    order = Order()
+    before = order.rng.bit_generator.state, order.other.getstate()
+    data = DataLoader(TensorDataset(X, Y), 10, sampler=order)
+    winze.Watch(mlp(), data).read()
+    winze.scan(mlp(), None, data, measures="rank")
+    assert (order.rng.bit_generator.state, order.other.getstate()) == before

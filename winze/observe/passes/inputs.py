@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from torch.utils.data import DataLoader, Dataset
 
 from winze.data import Batches, Preprocess, load
+from winze.modes import GENERATORS, RandomGenerator
 
 Array = np.ndarray[Any, np.dtype[Any]]
 AnyData = Any
@@ -194,11 +195,17 @@ def labels_of(y: Any, name: str) -> Tensor:
     return labels
 
 
-def generators(*data: AnyData) -> list[torch.Generator]:
-    """The random generators of loaders, which reading them would advance."""
-    owners = [each for one in data for each in (one, *(getattr(one, part, None) for part in ("sampler", "dataset")))]
-    found = (getattr(owner, "generator", None) for owner in owners)
-    return list({id(each): each for each in found if isinstance(each, torch.Generator)}.values())
+def generators(*data: Any) -> list[RandomGenerator]:
+    """The generators of torch, NumPy and Python that loaders, their samplers and datasets hold, which reading moves."""
+    held = (own for one in data for part in loader_parts(one) for own in getattr(part, "__dict__", {}).values())
+    return list({id(own): own for own in held if isinstance(own, GENERATORS)}.values())
+
+
+def loader_parts(loader: Any) -> list[Any]:
+    """A loader, what draws the order for it, and its dataset."""
+    batches, *others = (getattr(loader, name, None) for name in ("batch_sampler", "sampler", "dataset"))
+    found = (loader, batches, getattr(batches, "sampler", None), *others)
+    return list({id(part): part for part in found if part is not None}.values())
 
 
 def _are_labels(y: Any) -> bool:

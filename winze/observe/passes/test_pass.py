@@ -47,9 +47,10 @@ class Gathered:
         assert self.choice is not None
         choice, right = self.choice.clamp(min=0), 0
         size = int(self.labels.max()) + 1, int(choice.max()) + 1
-        for told, asked in ((0, 1), (1, 0)):
-            seen = torch.bincount(self.labels[told::2] * size[1] + choice[told::2], minlength=size[0] * size[1])
-            right += int((seen.view(size).argmax(0)[choice[asked::2]] == self.labels[asked::2]).sum())
+        order = self.labels.argsort(stable=True)  # halves of each class: labels may come in turn, 0 1 2 0 1 2
+        for told, asked in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+            seen = torch.bincount(self.labels[told] * size[1] + choice[told], minlength=size[0] * size[1])
+            right += int((seen.view(size).argmax(0)[choice[asked]] == self.labels[asked]).sum())
         return right / len(self.labels)
 
 
