@@ -331,3 +331,14 @@ def test_an_error_leaves_no_gate_behind() -> None:
         return Highway() if place.index < 3 else None
 
     check_refused(Net(), lambda n: winze.rewire(n, pick, example=images()), TypeError, "layer2.1")
+
+
+def test_a_rule_without_a_sum_is_refused_before_anything_changes():
+    class Nothing(winze.shape.Rule):
+        pass
+
+    net, x = Net(), torch.randn(2, C, 4, 4)
+    before = net(x)
+    with pytest.raises(TypeError, match=r"Nothing has no join\(self, place, shortcut, branch\)"):
+        winze.rewire(net, Nothing(), example=x)
+    assert torch.equal(net(x), before)

@@ -65,7 +65,8 @@ class ListVerb:
         yield f"  verdicts  {damage or counted(nearest(recipe, kept)) or 'there are no claims'}"
         on_digits = {scale: runs for scale, runs in kept.items() if is_stand_in(recipe, scale)}
         if on_digits:
-            yield f"  digits    {_runs(on_digits)}, not counted: `winze list {recipe.name}` has the verdicts"
+            more = f": `winze list {recipe.name}` has the verdicts" if self.recipe is None else ""
+            yield f"  digits    {_runs(on_digits)}, not counted{more}"
         own = finished(recipe, self.runs, lambda why: _tell(f"winze: {why}\n"))
         if own:
             only_digits = all(is_stand_in(recipe, scale) for scale in own)

@@ -316,6 +316,8 @@ def _called(rule: Callable[[Place], Rule], place: Place) -> Rule:
 
 
 def _check(found: Discovery, junction: Junction, rule: Rule) -> None:
+    if type(rule).join is Rule.join:
+        raise TypeError(f"{type(rule).__name__} has no join(self, place, shortcut, branch), which gives the sum")
     if not rule.drops:
         return
     trained = branch_modules(found.trained[junction]) if junction in found.trained else []
