@@ -292,7 +292,7 @@ def test_runs_of_an_uncommitted_tree_are_named_when_they_are_kept(capsys, runs, 
         (["clean", "--status", "done"], "not those that are done"),
         (["clean", "--status", "finished"], "--status"),
         (["remove"], "'remove' is none of clean, compare, keep, list"),
-        (["--at", "alpha"], "--at wants AXIS=VALUE, not 'alpha'"),
+        (["--at", "alpha"], "--at takes AXIS=VALUE, not 'alpha'"),
         (["--out", "file"], "file is a file, not a folder of runs"),
     ],
 )
@@ -301,9 +301,9 @@ def test_bad_words_are_refused_in_one_line(capsys, words, why):
     assert why in refused(capsys, *words)
 
 
-def test_runs_of_a_recipe_outside_winze_are_refused_with_the_reason(capsys, tmp_path, monkeypatch):
+def test_runs_of_a_recipe_in_a_file_are_kept_only_where_the_file_is_named(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = make_recipe()
     perform(made.jobs("cpu")[0], Runs("runs"), recipe=made)
     assert main(["runs", "keep"]) == BAD_INPUT
-    assert "(only readings of winze's own recipes are kept)" in capsys.readouterr().err
+    assert "(a recipe of your own: --recipe FILE.py)" in capsys.readouterr().err

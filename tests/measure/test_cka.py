@@ -250,7 +250,7 @@ def test_misuse_is_named() -> None:
         accumulator.place(2, x)
     with pytest.raises(ValueError, match=r"without places \[1\]"):
         accumulator.close_batch()
-    with pytest.raises(ValueError, match="want 2 and 0 places, got 1, 0"):
+    with pytest.raises(ValueError, match="expected 2 and 0 places, got 1, 0"):
         accumulator.update([x])
     with pytest.raises(ValueError, match="same samples"):
         linear_cka(x, x[1:])

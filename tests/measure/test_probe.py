@@ -177,7 +177,7 @@ def test_broken_places_and_labels_are_named() -> None:
     bad[3] = torch.nan
     with pytest.raises(ValueError, match="place 1: 1 of 400 samples hold NaN or inf"):
         adam_probes([x, bad], y, 4)
-    with pytest.raises(ValueError, match="labels run from 0 to 3, want 0 to 2"):
+    with pytest.raises(ValueError, match="labels run from 0 to 3, expected 0 to 2"):
         adam_probes([x], y, 3)
     with pytest.raises(ValueError, match="0 samples"):
         adam_probes([x[:0]], y[:0], 3)

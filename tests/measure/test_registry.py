@@ -118,7 +118,7 @@ def test_what_cannot_join_is_refused_with_the_reason(measure, why):
 
 
 def test_numbers_that_do_not_fit_what_a_measure_gives_are_refused():
-    with pytest.raises(ValueError, match="gave 1 numbers, want a, b"):
+    with pytest.raises(ValueError, match="gave 1 numbers, expected a, b"):
         Measure("two", lambda moments: 1.0, gives=(Number("a"), Number("b"))).read(None)
     with pytest.raises(ValueError, match="gave c, which is not in gives="):
         Measure("two", lambda moments: {"c": 1.0}, gives=(Number("a"), Number("b"))).read(None)

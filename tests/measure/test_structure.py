@@ -202,5 +202,5 @@ def test_fewer_directions_than_asked_for_are_said() -> None:
 
 
 def test_a_weight_of_another_width_is_refused() -> None:
-    with pytest.raises(ValueError, match="want a weight of out x 20"):
+    with pytest.raises(ValueError, match="expected a weight of out x 20"):
         measure.alignment(torch.randn(4, 19), features())

@@ -110,7 +110,7 @@ def test_the_best_place_is_the_earliest_of_equals() -> None:
 @pytest.mark.parametrize("read", [tunnel_start, kappa, rho])
 @pytest.mark.parametrize("curve", [[], [math.nan, math.nan]])
 def test_a_curve_without_numbers_is_refused(read: object, curve: list[float]) -> None:
-    with pytest.raises(ValueError, match="want values by place"):
+    with pytest.raises(ValueError, match="expected values by place"):
         read(curve)  # type: ignore[operator]
 
 

@@ -71,5 +71,5 @@ def test_places_that_a_run_could_not_read_are_passed_over():
     ],
 )
 def test_shapes_that_do_not_fit_raise(curves, references, correct):
-    with pytest.raises(ValueError, match=r"want a curve|does not fit"):
+    with pytest.raises(ValueError, match=r"expected a curve|does not fit"):
         tunnel_of_runs(PLACES, curves, references, correct=correct)

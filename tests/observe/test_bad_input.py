@@ -125,7 +125,7 @@ BAD_OPTIONS = {
     "pool": ({"pool": "max"}, "pool must be one of 'mean'.*'max'"),
     "grid of none": ({"pool": 0}, "grid size from 1, got 0"),
     "grid of yes": ({"pool": True}, "got True"),
-    "grid on vectors": ({"pool": 2}, r"wants a feature map, got \(.*8\)"),
+    "grid on vectors": ({"pool": 2}, r"needs a feature map, got \(.*8\)"),
     "token on vectors": ({"pool": "token"}, r"token.*got \(.*8\)"),
     "place": ({"places": "layers.1"}, "no module 'layers.1' is called in this network; the nearest names"),
     "no places": ({"places": []}, "places="),

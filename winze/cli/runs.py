@@ -57,7 +57,7 @@ class RunsVerb:
 
         store = Store(self.out)
         if unread := [one for one in self.at if not all(one.partition("="))]:
-            raise ValueError(f"--at wants AXIS=VALUE, not {unread[0]!r}")
+            raise ValueError(f"--at takes AXIS=VALUE, not {unread[0]!r}")
         if self.out.exists() and not self.out.is_dir():
             raise NotADirectoryError(f"{self.out} is a file, not a folder of runs")
         for line in getattr(self, f"_{self.what}")(store):

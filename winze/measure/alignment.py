@@ -43,7 +43,7 @@ def alignment_of(
 ) -> Alignment:
     """Give `alignment` from the moments of the features."""
     if weight.dim() != 2 or weight.shape[1] != moments.features or top < 1:
-        raise ValueError(f"want a weight of out x {moments.features}, got {tuple(weight.shape)}, and top >= 1")
+        raise ValueError(f"expected a weight of out x {moments.features}, got {tuple(weight.shape)}, and top >= 1")
     check_finite(weight, "weight")
     moments.check(least=1)
     second = moments.scatter if centre else moments.scatter + moments.n * torch.outer(moments.mean, moments.mean)

@@ -20,7 +20,7 @@ def linear_cka(x: Features, y: Features, unbiased: bool = False) -> Value:
     Kornblith et al., 2019, arXiv 1905.00414; Song et al., 2012.
     """
     if len(x) != len(y):
-        raise ValueError(f"want the same samples in both, got {len(x)} and {len(y)}")
+        raise ValueError(f"expected the same samples in both, got {len(x)} and {len(y)}")
     least = 4 if unbiased else 2
     a, b = _unit(centred(x, least, "x")), _unit(centred(y, least, "y"))
     if not (a.any() and b.any()):
@@ -58,9 +58,9 @@ def minibatch_cka(x: Features, y: Features, batch: int = 256, unbiased: bool = T
     Batches are consecutive samples; how a ragged one counts, `CKA` says. Nguyen et al., 2020, arXiv 2010.15327.
     """
     if len(x) != len(y):
-        raise ValueError(f"want the same samples in both, got {len(x)} and {len(y)}")
+        raise ValueError(f"expected the same samples in both, got {len(x)} and {len(y)}")
     if batch < 4:
-        raise ValueError(f"want batches of at least 4 samples, got {batch}")
+        raise ValueError(f"expected batches of at least 4 samples, got {batch}")
     pair = CKA(1, 1, unbiased)
     for start in range(0, len(x), batch):
         pair.update([x[start : start + batch]], [y[start : start + batch]])

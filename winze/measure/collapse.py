@@ -96,7 +96,7 @@ def _singular(arms: Float64[Tensor, "class feature"], name: str) -> tuple[Tensor
 
 def _duality(weight: Tensor, arms: Tensor, present: Tensor) -> Value:
     if weight.shape != (len(present), arms.shape[1]):
-        raise ValueError(f"weight: want {(len(present), arms.shape[1])}, got {tuple(weight.shape)}")
+        raise ValueError(f"weight: expected {(len(present), arms.shape[1])}, got {tuple(weight.shape)}")
     rows = weight.detach().to(arms)[present]
     if not bool(rows.any()):
         return missing("the weight of the last layer is 0")

@@ -37,7 +37,7 @@ class Distances:
 
     def __init__(self, places: int, order: int = 2) -> None:
         if order not in (1, 2):
-            raise ValueError(f"want order 1 or 2, got {order}")
+            raise ValueError(f"expected order 1 or 2, got {order}")
         self.places, self.order, self.n = places, order, 0
         self._sum = torch.zeros(places, places, dtype=torch.float64, device="cpu")
 
@@ -47,7 +47,9 @@ class Distances:
         rows = [flat(tensor, f"place {index}") for index, tensor in enumerate(features)]
         sizes = {len(tensor) for tensor in rows}
         if len(rows) != self.places or len(sizes) != 1:
-            raise ValueError(f"want {self.places} places of one batch, got {len(rows)} with {sorted(sizes)} samples")
+            raise ValueError(
+                f"expected {self.places} places of one batch, got {len(rows)} with {sorted(sizes)} samples"
+            )
         widths = [tensor.shape[1] for tensor in rows]
         batch = torch.full((self.places, self.places), torch.nan, dtype=torch.float64, device=rows[0].device)
         for width in dict.fromkeys(widths):
@@ -124,6 +126,6 @@ def non_monotonicity(distances: PlaceDistances) -> Value:
 def _checked(distances: PlaceDistances, least: int) -> tuple[Tensor, str]:
     """The distances in float64, and why nothing can be said of them."""
     if len(distances) < least:
-        raise ValueError(f"want at least {least} places, got {len(distances)}")
+        raise ValueError(f"expected at least {least} places, got {len(distances)}")
     broken = not bool(torch.isfinite(distances).all())
     return distances.double(), "some places have no distance, such as those of different width" if broken else ""

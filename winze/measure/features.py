@@ -41,7 +41,7 @@ def flat(features: Features, name: str = "features") -> Float[Tensor, "sample fe
     """See features of any shape as samples x features."""
     if features.dim() < 2 or not features.is_floating_point():
         raise ValueError(
-            f"{name}: want a floating tensor of samples x features, got {tuple(features.shape)} {features.dtype}"
+            f"{name}: expected a floating tensor of samples x features, got {tuple(features.shape)} {features.dtype}"
         )
     if features[0:1].numel() == 0 and len(features) > 0:
         raise ValueError(f"{name}: no features in {tuple(features.shape)}")
@@ -58,9 +58,11 @@ def check_finite(features: Float[Tensor, "sample feature"], name: str = "feature
 def check_labels(labels: Tensor, samples: int, classes: int, name: str = "features") -> Int64[Tensor, " sample"]:
     """Give labels as int64 after seeing that there is one a sample, from 0 to classes - 1."""
     if labels.shape != (samples,) or labels.is_floating_point() or labels.is_complex() or labels.dtype == torch.bool:
-        raise ValueError(f"{name}: want {samples} integer labels, got {tuple(labels.shape)} {labels.dtype}")
+        raise ValueError(f"{name}: expected {samples} integer labels, got {tuple(labels.shape)} {labels.dtype}")
     if samples and not (int(labels.min()) >= 0 and int(labels.max()) < classes):
-        raise ValueError(f"{name}: labels run from {int(labels.min())} to {int(labels.max())}, want 0 to {classes - 1}")
+        raise ValueError(
+            f"{name}: labels run from {int(labels.min())} to {int(labels.max())}, expected 0 to {classes - 1}"
+        )
     return labels.detach().long()
 
 

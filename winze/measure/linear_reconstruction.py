@@ -18,7 +18,7 @@ def linear_reconstruction(features: Features, target: Features) -> Value:
     is 1 for nothing: have many more samples.
     """
     if len(features) != len(target):
-        raise ValueError(f"want the same samples in both, got {len(features)} and {len(target)}")
+        raise ValueError(f"expected the same samples in both, got {len(features)} and {len(target)}")
     rows, wanted = centred(features), centred(target, name="target")
     whole = wanted.square().sum()
     if not whole > 0:

@@ -112,7 +112,7 @@ class Measure:
         if not isinstance(found, Mapping):
             values: Sequence[Any] = found if isinstance(found, tuple | list) else (found,)
             if len(values) != len(known):
-                raise ValueError(f"the measure {self.name!r} gave {len(values)} numbers, want {', '.join(known)}")
+                raise ValueError(f"the measure {self.name!r} gave {len(values)} numbers, expected {', '.join(known)}")
             found = dict(zip(known, values, strict=True))
         if strange := [name for name in found if name not in known]:
             raise ValueError(f"the measure {self.name!r} gave {', '.join(strange)}, which is not in gives=")

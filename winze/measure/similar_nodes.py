@@ -51,7 +51,7 @@ def recurring_maps(places: Sequence[Features], above: float = ALIKE, below: floa
     the time. Constant nodes show nothing: they are not counted, and resemble nothing.
     """
     if len(places) < 3:
-        raise ValueError(f"want at least 3 places, got {len(places)}")
+        raise ValueError(f"expected at least 3 places, got {len(places)}")
     if below > above:
         raise ValueError(f"below, {below}, must not be higher than above, {above}")
     maps = [_maps(features, f"place {index}") for index, features in enumerate(places)]

@@ -74,7 +74,7 @@ def tunnel(
     """
     right = correct.detach().cpu().numpy().reshape(-1, *correct.shape[-2:]).astype(np.float64)
     if right.size == 0 or right.shape[1] != len(places):
-        raise ValueError(f"want correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
+        raise ValueError(f"expected correctness of {len(places)} places on samples, got {tuple(correct.shape)}")
     if reference is None:
         known = right[:, -1]
     elif isinstance(reference, Tensor):
@@ -108,7 +108,7 @@ def tunnel_of_runs(
     check_threshold(threshold)
     if len(curves) != len(references) or curves.shape[1:] != (len(places),) or not len(curves):
         shapes = f"{curves.shape} curves, {references.shape} references, {len(places)} places"
-        raise ValueError(f"want a curve and a reference per run, got {shapes}")
+        raise ValueError(f"expected a curve and a reference per run, got {shapes}")
     if correct is not None and (correct.shape[:2] != (len(curves), len(places) + 1) or not correct.shape[2]):
         raise ValueError(
             f"correctness of shape {correct.shape} does not fit {len(curves)} runs of {len(places)} places"
@@ -145,7 +145,7 @@ def kappa(curve: Curve, eta: float = 0.99) -> float:
     values = _curve(curve)
     first = _first(values, float(np.nanmax(values)), eta)
     if first is None:
-        raise ValueError(f"want eta of at most 1, got {eta}")
+        raise ValueError(f"expected eta of at most 1, got {eta}")
     return (first + 1) / len(values)
 
 
@@ -170,20 +170,22 @@ def best_place(places: Sequence[Place], curve: Curve) -> Place:
 def check_threshold(threshold: float) -> None:
     """Raise unless it is a share of an accuracy."""
     if isinstance(threshold, str | bool) or not 0 < threshold <= 1:
-        raise ValueError(f"want a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold!r}")
+        raise ValueError(
+            f"expected a threshold above 0 and of at most 1, such as 0.95 of the accuracy, got {threshold!r}"
+        )
 
 
 def _curve(curve: Curve) -> Float64[ndarray, " place"]:
     values = np.asarray(curve.detach().cpu() if isinstance(curve, Tensor) else curve, dtype=np.float64)
     values = values.mean(0) if values.ndim == 2 and len(values) else values
     if values.ndim != 1 or not values.size or np.isnan(values).all():
-        raise ValueError(f"want values by place, or by run and place, got shape {values.shape}, or all are NaN")
+        raise ValueError(f"expected values by place, or by run and place, got shape {values.shape}, or all are NaN")
     return values
 
 
 def _first(values: Float64[ndarray, " place"], reference: float, threshold: float) -> int | None:
     if not np.isfinite(reference):
-        raise ValueError(f"want a finite reference accuracy, got {reference}")
+        raise ValueError(f"expected a finite reference accuracy, got {reference}")
     reached = np.flatnonzero(values >= threshold * reference - SLACK)
     return int(reached[0]) if reached.size else None
 

@@ -117,17 +117,19 @@ def _together(batches: Iterable[Batch], others: Iterable[Batch]) -> Iterator[tup
     for number, (one, other) in enumerate(zip_longest(batches, others), 1):
         if one is None or other is None:
             ended = "data" if one is None else "other_data"
-            raise ValueError(f"{ended} ends before batch {number}, which the other has: both want the same samples")
+            raise ValueError(
+                f"{ended} ends before batch {number}, which the other has: both must give the same samples"
+            )
         if len(one) != len(other):
             raise ValueError(
-                f"batch {number}: {len(one)} samples in data, {len(other)} in other_data: both want the same samples, "
-                "in batches of one size"
+                f"batch {number}: {len(one)} samples in data, {len(other)} in other_data: both must give the same "
+                "samples in batches of one size"
             )
         differ = (one.labels != other.labels).nonzero()
         if len(differ):
             at = int(differ[0])
             raise ValueError(
                 f"batch {number}, sample {at + 1}: label {int(one.labels[at])} in data, {int(other.labels[at])} in "
-                "other_data: both want the same samples in the same order; turn shuffling off"
+                "other_data: both must give the same samples in the same order; turn shuffling off"
             )
         yield one, other

@@ -96,10 +96,10 @@ def test_a_batch_in_inference_mode_can_be_followed_by_one_outside() -> None:
 @pytest.mark.parametrize(
     ("label", "why"),
     [
-        (torch.tensor([0, 1, 5]), "labels run from 0 to 5, want 0 to 2"),
+        (torch.tensor([0, 1, 5]), "labels run from 0 to 5, expected 0 to 2"),
         (torch.tensor([0, -1, 2]), "labels run from -1"),
-        (torch.tensor([0, 1]), "want 3 integer labels"),
-        (torch.tensor([0.0, 1.0, 2.0]), "want 3 integer labels"),
+        (torch.tensor([0, 1]), "expected 3 integer labels"),
+        (torch.tensor([0.0, 1.0, 2.0]), "expected 3 integer labels"),
         (None, "come together"),
     ],
 )
@@ -109,7 +109,7 @@ def test_labels_that_do_not_fit_are_named(label: torch.Tensor | None, why: str) 
 
 
 def test_the_place_is_named_in_errors() -> None:
-    with pytest.raises(ValueError, match=r"layer1\.0: want 4 features, got 5"):
+    with pytest.raises(ValueError, match=r"layer1\.0: expected 4 features, got 5"):
         Moments(4, name="layer1.0").update(torch.zeros(3, 5))
     with pytest.raises(ValueError, match=r"layer1\.0: needs at least 2 samples, got 0"):
         Moments(4, name="layer1.0").spectrum()

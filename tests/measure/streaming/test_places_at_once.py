@@ -87,9 +87,9 @@ def test_moments_of_a_table_go_on_alone() -> None:
 
 def test_a_block_of_another_width_is_named() -> None:
     gathered = MomentsTable([3, 3, 4], None, ["a", "b", "c"])
-    with pytest.raises(ValueError, match="b: want 3 features, got 4"):
+    with pytest.raises(ValueError, match="b: expected 3 features, got 4"):
         gathered.add(1, CentredBatch(torch.zeros(1, 5, 4)), None)
-    with pytest.raises(ValueError, match="b: want 3 features"):
+    with pytest.raises(ValueError, match="b: expected 3 features"):
         gathered.add(1, CentredBatch(torch.zeros(2, 5, 3)), None)
 
 

@@ -120,7 +120,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a column of labels": ({"test": (X, Y[:, None])}, r"labels.squeeze\(1\)"),
     "labels as texts": ({"test": (X, np.array(["cat"] * 60))}, "number them"),
     "bool labels": ({"test": (X, Y > 0)}, r"labels.long\(\)"),
-    "three parts": ({"test": [(X, X, Y)]}, r"3 parts; want \(x, y\)"),
+    "three parts": ({"test": [(X, X, Y)]}, r"3 parts; expected \(x, y\)"),
     "a dict without labels": ({"test": [{"values": X, "target": Y}]}, "no key 'labels' or 'label', but values, target"),
     "a dict of others": ({"test": [{"a": X, "b": X, "labels": Y}]}, "a, b, the network's forward takes"),
     "a function of one's own": ({"measures": [torch.mean]}, "got mean: add a measure of your own by"),

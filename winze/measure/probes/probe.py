@@ -78,7 +78,7 @@ def adam_probes(
     """
     rows = [flat(features, f"place {index}") for index, features in enumerate(places)]
     if not rows or not len(labels):
-        raise ValueError(f"want places and samples, got {len(rows)} places and {len(labels)} samples")
+        raise ValueError(f"expected places and samples, got {len(rows)} places and {len(labels)} samples")
     for index, features in enumerate(rows):
         check_finite(features, f"place {index}")
         check_labels(labels, len(features), classes, f"place {index}")

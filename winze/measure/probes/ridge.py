@@ -49,7 +49,7 @@ def ridges(
 ) -> list[Ridge]:
     """Fit `ridge` at many places; those beside each other that are alike are solved at once."""
     if not penalties or min(penalties) <= 0:
-        raise ValueError(f"want penalties above 0, got {list(penalties)}")
+        raise ValueError(f"expected penalties above 0, got {list(penalties)}")
     held = [other if other.n else None for other in held_out] if held_out is not None else [None] * len(moments)
     if len(penalties) > 1 and None in held:
         where = moments[held.index(None)].name

@@ -34,7 +34,7 @@ class ClassMeans:
 
     def _join(self, counts: Tensor, means: Tensor, broken: Tensor, n: int) -> ClassMeans:
         if self.class_means.shape != means.shape:
-            raise ValueError(f"{self.name}: want means {tuple(self.class_means.shape)}, got {tuple(means.shape)}")
+            raise ValueError(f"{self.name}: expected means {tuple(self.class_means.shape)}, got {tuple(means.shape)}")
         mine = (tensor.to(means.device) for tensor in (self.counts, self.class_means, self.broken))
         self.counts, self.class_means, self.broken = mine
         total = self.counts + counts

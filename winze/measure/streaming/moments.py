@@ -25,7 +25,7 @@ class Moments:
 
     def __init__(self, features: int, classes: int | None = None, name: str = "features") -> None:
         if features < 1 or (classes is not None and classes < 1):
-            raise ValueError(f"{name}: want at least one feature and one class, got {features} and {classes}")
+            raise ValueError(f"{name}: expected at least one feature and one class, got {features} and {classes}")
         self.features, self.classes, self.name = features, classes, name
         self._checked: tuple[int, int, int] | None = None  # of how many samples; broken ones; classes
         self.sums = Sums.zeros(1, 0, classes or 0, torch.device("cpu"))  # no room yet: a scatter can be large
@@ -90,7 +90,7 @@ class Moments:
         """Add a batch."""
         rows = flat(features, self.name)
         if rows.shape[1] != self.features:
-            raise ValueError(f"{self.name}: want {self.features} features, got {rows.shape[1]}")
+            raise ValueError(f"{self.name}: expected {self.features} features, got {rows.shape[1]}")
         if (labels is None) != (self.classes is None):
             raise ValueError(f"{self.name}: labels and the number of classes come together or not at all")
         if labels is not None:

@@ -62,7 +62,7 @@ class MomentsTable:
         start, end = self._run[first]
         places = self._places[first : first + len(block)]
         if first + len(block) > end or block.width != places[0].features:
-            raise ValueError(f"{places[0].name}: want {places[0].features} features, got {block.width}")
+            raise ValueError(f"{places[0].name}: expected {places[0].features} features, got {block.width}")
         if start not in self._sums:
             self._sums[start] = Sums.zeros(end - start, block.width, self.classes or 0, block.device)
             for i, place in enumerate(self._places[start:end]):

@@ -45,7 +45,7 @@ class CKA:
         name: str = "features",
     ) -> None:
         if places < 1 or (others is not None and others < 1) or (largest is not None and largest < 2 * LEAST):
-            raise ValueError(f"want places and batches of at least {2 * LEAST}, got {places}, {others}, {largest}")
+            raise ValueError(f"expected places and batches of at least {2 * LEAST}, got {places}, {others}, {largest}")
         self.places, self.others, self.unbiased, self.largest = places, others, unbiased, largest
         self.name = name
         self.rows = places + (others or 0)
@@ -65,7 +65,9 @@ class CKA:
     def update(self, features: Sequence[Features], others: Sequence[Features] = ()) -> CKA:
         """Add a batch: one feature tensor a place, all of the same samples in the same order."""
         if len(features) != self.places or len(others) != (self.others or 0):
-            raise ValueError(f"want {self.places} and {self.others or 0} places, got {len(features)}, {len(others)}")
+            raise ValueError(
+                f"expected {self.places} and {self.others or 0} places, got {len(features)}, {len(others)}"
+            )
         try:
             for index, tensor in enumerate([*features, *others]):
                 self.place(index, tensor)

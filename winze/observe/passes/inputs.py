@@ -88,7 +88,7 @@ def prepared(data: AnyData, name: str, batch: int, net: nn.Module | None = None)
     if isinstance(data, Dataset) or hasattr(data, "column_names"):  # the latter: Hugging Face's
         return DataLoader(data, batch)
     if not isinstance(data, Iterable):
-        raise TypeError(f"{name}: want a pair (x, y), a Dataset or a DataLoader, got {type(data).__name__}")
+        raise TypeError(f"{name}: expected a pair (x, y), a Dataset or a DataLoader, got {type(data).__name__}")
     if iter(data) is data:
         raise ValueError(
             f"{name}: an iterator can be read only once; pass a DataLoader, a list of batches or a pair of tensors"
@@ -119,10 +119,10 @@ def split(item: Any, name: str, names: frozenset[str] | None = None) -> tuple[An
         rest = {key: value for key, value in item.items() if key not in LABELS}
         return as_tensors(_arguments(rest, names, name)), item[key]
     if not isinstance(item, tuple | list):
-        raise ValueError(f"{name}: want a pair of tensors, or batches of (x, y), got {type(item).__name__}")
+        raise ValueError(f"{name}: expected a pair of tensors, or batches of (x, y), got {type(item).__name__}")
     if len(item) != 2:
         raise ValueError(
-            f"{name}: a batch has {len(item)} parts; want (x, y), with several inputs ((x1, x2), y), or a dict"
+            f"{name}: a batch has {len(item)} parts; expected (x, y), with several inputs ((x1, x2), y), or a dict"
         )
     return as_tensors(item[0]), item[1]
 
@@ -161,7 +161,7 @@ def as_tensors(tree: Any, net: nn.Module | None = None) -> Any:
         if not isinstance(leaf, np.ndarray):
             return leaf
         if leaf.dtype == object or leaf.dtype.kind in "USO":
-            raise TypeError(f"inputs are an array of {leaf.dtype}; want numbers")
+            raise TypeError(f"inputs are an array of {leaf.dtype}; expected numbers")
         made = torch.from_numpy(_native(leaf))
         return made.to(dtype or torch.get_default_dtype()) if made.is_floating_point() else made
 

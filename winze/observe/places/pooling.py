@@ -33,7 +33,7 @@ def check_pool(pool: Pool, shapes: Mapping[str, tuple[int, ...]] | None = None) 
         raise ValueError(f"pool must be one of {', '.join(map(repr, POOLS))} or a grid size from 1, got {pool!r}")
     if grid and shapes and all(len(shape) == 2 for shape in shapes.values()):
         name, shape = next(iter(shapes.items()))
-        raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {shape}")
+        raise ValueError(f"{name}: a grid of {pool} x {pool} needs a feature map, got {shape}")
 
 
 def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -> Float[Tensor, "sample feature"]:
@@ -51,7 +51,7 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
         return rows.flatten(1)
     if pool == "token":
         if rows.ndim != 4 or layout.scale > 1:
-            raise ValueError(f'{name}: pool="token" wants [sample, token, channel], got {tuple(output.shape)}')
+            raise ValueError(f'{name}: pool="token" needs [sample, token, channel], got {tuple(output.shape)}')
         return rows[:, 0, :, 0]
     if pool == "mean":
         flat = rows.flatten(3) if rows.ndim > 3 else rows[..., None]
@@ -59,7 +59,7 @@ def pooled(output: Tensor, layout: Layout, pool: Pool, name: str = "features") -
     if rows.ndim == 3 and layout.scale == 1:  # one position, for example after the last pool of a VGG
         return rows[:, 0]
     if rows.ndim != 5:
-        raise ValueError(f"{name}: a grid of {pool} x {pool} wants a feature map, got {tuple(output.shape)}")
+        raise ValueError(f"{name}: a grid of {pool} x {pool} needs a feature map, got {tuple(output.shape)}")
     size = int(pool)
     grid = F.adaptive_avg_pool2d(rows.flatten(0, 1).float(), (min(size, rows.shape[3]), min(size, rows.shape[4])))
     return grid.unflatten(0, (len(rows), -1)).flatten(1)
