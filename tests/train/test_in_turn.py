@@ -151,7 +151,7 @@ BAD = {
     "its training set lacks: 3": ([pair([0, 1]), (blobs([2, 4]), blobs([3, 4]))], {}),
     "incremental is": ([pair([0, 1]), pair([2, 3])], {"incremental": "none"}),
     "split=": ([pair([0, 1]), pair([2, 3])], {"split": 2}),
-    "samples is 0": ([pair([0, 1]), pair([2, 3])], {"samples": 0}),
+    "samples must be at least 1": ([pair([0, 1]), pair([2, 3])], {"samples": 0}),
     "training is a": ([pair([0, 1]), pair([2, 3])], {"training": None}),
     "does not take samples such as": ([tuple((x[:, :5], y) for x, y in pair([k, k + 1])) for k in (0, 2)], {}),
     "measures are": ([pair([0, 1]), pair([2, 3])], {"measures": "prob"}),
