@@ -48,7 +48,7 @@ def scan_networks(result: dict[str, Any]) -> str:
         [
             row["row"],
             row["device"],
-            f"{row['less_15_s']:.2f} after 15 s" if "less_15_s" in row else f"{interval(row)}, {said_pairs(row)}",
+            f"{row['less_15_s']:.2f} after 15 s" if "less_15_s" in row else said_pairs(row),
             f"{row['seconds']:.2f}",
             held(row),
         ]
@@ -58,8 +58,8 @@ def scan_networks(result: dict[str, Any]) -> str:
 
 
 def said_pairs(row: dict[str, Any]) -> str:
-    """How many pairs a ratio is the median of."""
-    return f"{row['pairs']} pair{'s' if row['pairs'] > 1 else ''}"
+    """A ratio with its interval and the number of pairs; one pair has no interval."""
+    return f"{interval(row)}, {row['pairs']} pairs" if row["pairs"] > 1 else f"{row['ratio']:.2f}, 1 pair"
 
 
 def held(row: dict[str, Any]) -> str:
