@@ -5,7 +5,7 @@ import pytest
 from small_recipe import make_recipe
 
 from winze.lab import Claim, Scale, at_least
-from winze.lab.claims.quantities import OverLooks, Whole
+from winze.lab.claims.quantities import DuringTraining, Whole
 from winze.lab.runs.outcome import finals
 from winze.lab.runs.packing import first_difference, packed, unpacked
 from winze.lab.runs.perform import perform
@@ -38,7 +38,7 @@ def work(config, bench):
 RECIPE = make_recipe(
     scales={"cpu": Scale(axes={"speed": ("plain",)}, seeds=2)},
     work=work,
-    quantities={"score": Whole("score"), "least": OverLooks("score", np.min)},
+    quantities={"score": Whole("score"), "least": DuringTraining("score", np.min)},
     claims=(Claim("all of them count", "table 1", at_least("score", 0), each="speed"),),
     measures=("*", "table"),
 )
@@ -105,9 +105,9 @@ def test_a_number_over_looks_takes_those_after_the_start():
     readings = Readings()
     for step, value in ((0, -5.0), (10, 3.0), (20, 2.0), (30, 4.0)):
         readings.add("score", value, step=step)
-    assert OverLooks("score", np.min)(readings) == 2
-    assert OverLooks("score", np.max)(readings) == 4
+    assert DuringTraining("score", np.min)(readings) == 2
+    assert DuringTraining("score", np.max)(readings) == 4
     readings.add("score", float("nan"), step=40, note="lost")
-    assert OverLooks("score", np.min)(readings).note == "lost"
+    assert DuringTraining("score", np.min)(readings).note == "lost"
     with pytest.raises(ReadingsError, match="loss was not read during training"):
-        OverLooks("loss", np.min)(readings)
+        DuringTraining("loss", np.min)(readings)

@@ -19,7 +19,7 @@ from winze.lab.claims.claim import (
     several,
     share,
 )
-from winze.lab.claims.quantities import OOD, LastLook, RunNumber, Whole, best, derived, drop, first, hidden, last
+from winze.lab.claims.quantities import OOD, DuringTraining, RunNumber, Whole, best, derived, drop, first, hidden, last
 from winze.lab.claims.tunnel_start import tunnel_at
 from winze.lab.claims.verdict import Verdict
 from winze.lab.continual import Continual, TaskSequence, tasks
@@ -51,8 +51,8 @@ __all__ = [
     "Continual",
     "Contrast",
     "Data",
+    "DuringTraining",
     "Job",
-    "LastLook",
     "Network",
     "OnRay",
     "Outcome",

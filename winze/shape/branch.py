@@ -203,7 +203,7 @@ class Branch:
     def _written(self) -> list[tuple[int, int]]:
         """Something that changes when a run writes into a buffer, or puts another in its place."""
         buffers = (b for module in self._buffered() for b in module._buffers.values() if b is not None)
-        return [(id(b), b._version) for b in buffers]
+        return [(id(b), -1 if b.is_inference() else b._version) for b in buffers]
 
     def spread(self, keep: Tensor, like: Tensor) -> Tensor:
         """A mask over samples as a factor for `like`: repeated for windows, with an axis of size 1 for each other."""

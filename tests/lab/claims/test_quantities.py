@@ -10,7 +10,7 @@ from winze.lab.claims.quantities import (
     OOD,
     At,
     AtTunnel,
-    LastLook,
+    DuringTraining,
     LayerReaching,
     Over,
     OverMatrix,
@@ -122,11 +122,11 @@ def test_a_number_of_one_step_is_that_steps():
 def test_the_last_look_is_that_of_the_last_step_wherever_it_stands():
     run = curves([0.5, 1.0])[0]
     with pytest.raises(ReadingsError, match="top5 was not read during training"):
-        LastLook("top5")(run)
+        DuringTraining("top5")(run)
     for step, value in ((20, 0.3), (30, 0.4), (10, 0.9)):
         run.add("top5", value, data="home", split="test", step=step)
     run.add("top5", 0.7, data="home", split="test")
-    assert LastLook("top5")(run) == 0.4
+    assert DuringTraining("top5")(run) == 0.4
 
 
 def probed(*values):

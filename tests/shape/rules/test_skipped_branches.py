@@ -102,6 +102,13 @@ def test_a_buffer_that_no_run_writes_lets_a_branch_be_left_out() -> None:
     assert len(ran) < 4
 
 
+def test_a_branch_made_in_inference_mode_runs_in_train_mode() -> None:
+    """Its buffers have no version counter."""
+    with torch.inference_mode():
+        net = nn.Sequential(winze.Junction(OwnNorm())).train()
+        assert net(batch()).shape == (4, 6)
+
+
 def test_a_program_has_the_signature_of_the_forward() -> None:
     class Scaled(nn.Module):
         def __init__(self) -> None:

@@ -78,7 +78,7 @@ class Whole(RunNumber):
 
 
 @dataclass(frozen=True)
-class OverLooks(RunNumber):
+class DuringTraining(RunNumber):
     """One number of all evaluations of the network during training, such as the lowest; by default the last."""
 
     measure: str
@@ -91,9 +91,6 @@ class OverLooks(RunNumber):
         rows.sort(key=lambda row: row.step or 0)
         value = float(self.reduce(np.array([row.value for row in rows])))
         return missing(next((row.note for row in rows if np.isnan(row.value)), "")) if np.isnan(value) else value
-
-
-LastLook = OverLooks
 
 
 @dataclass(frozen=True)

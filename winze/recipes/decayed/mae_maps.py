@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from winze.data import Preprocess
-from winze.lab import Axis, Bench, LastLook, Prepared, Recipe, Whole, higher, lower
+from winze.lab import Axis, Bench, DuringTraining, Prepared, Recipe, Whole, higher, lower
 from winze.measure.segments import spectral_colours
 from winze.observe.passes.embedding import embed_places
 from winze.readings import Array
@@ -119,7 +119,7 @@ recipe = Recipe(
     questions=(
         use.question(
             "do decayed shortcuts lower the error of reconstructions?",
-            lower(LastLook("reconstruction"), DECAYED, than=PLAIN),
+            lower(DuringTraining("reconstruction"), DECAYED, than=PLAIN),
         ),
     ),
     quantities={"silhouette": Whole("silhouette")},

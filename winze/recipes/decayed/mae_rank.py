@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from winze.lab import Axis, Recipe, rises
-from winze.lab.claims.quantities import LastLook, OverLooks
+from winze.lab.claims.quantities import DuringTraining
 from winze.recipes.decayed import _mae as use
 from winze.recipes.decayed._correlation import correlates_negatively, higher_at_equal_loss
 from winze.report.experiment import over_training
@@ -20,7 +20,7 @@ from winze.report.experiment.pearson import over_training_r
 RANK, PROBE = "rank_while_training", "probe_while_training"
 MEAN_RANK, MEAN_PROBE = f"{RANK} {use.MEAN}", f"{PROBE} {use.MEAN}"
 by_alpha: Any = {"colour": "alpha", "panel": "data"}
-early = OverLooks(RANK, lambda ranks: float(ranks[: max(1, len(ranks) // 3)].mean()))
+early = DuringTraining(RANK, lambda ranks: float(ranks[: max(1, len(ranks) // 3)].mean()))
 
 recipe = Recipe(
     "decayed/mae_rank",
@@ -44,7 +44,7 @@ recipe = Recipe(
         *(
             use.question(
                 f"does a smaller alpha_min lower the rank of the {token} token at the end?",
-                rises(LastLook(measure), over="alpha"),
+                rises(DuringTraining(measure), over="alpha"),
             )
             for token, measure in {"class": RANK, "mean": MEAN_RANK}.items()
         ),

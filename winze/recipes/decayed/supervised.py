@@ -14,7 +14,7 @@ import numpy as np
 from winze.data import Flip, PadCrop
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, Watching
 from winze.lab.claims.claim import at_most, falls, higher, level, not_below, rises, share
-from winze.lab.claims.quantities import OOD, Over, OverLooks, hidden
+from winze.lab.claims.quantities import OOD, DuringTraining, Over, hidden
 from winze.readings import Array
 from winze.report.experiment import over_depth, over_setting, over_training
 from winze.shape import DecayedIdentity
@@ -94,7 +94,7 @@ recipe = Recipe(
         Claim("a smaller alpha_min lowers the effective rank of the final features", "fig. 7b",
               rises(rank, over="alpha"), each="blocks", headline=True),
         Claim("a smaller alpha_min lowers the effective rank of the final features averaged over training", "fig. 7b",
-              rises(OverLooks(RANK, np.mean).named("mean over training"), over="alpha"), each="blocks"),
+              rises(DuringTraining(RANK, np.mean).named("mean over training"), over="alpha"), each="blocks"),
         Claim("deeper networks end at a lower effective rank", "fig. 7a", falls(rank, over="blocks"), each="alpha"),
         Claim("within a network of 16 blocks the effective rank falls with depth", "fig. 7a", at_most(over_blocks, 0),
               at={"blocks": 16}, each="alpha"),

@@ -10,7 +10,20 @@ steps.
 
 from typing import Any
 
-from winze.lab import Axis, Claim, Contrast, Data, LastLook, Network, Question, Recipe, Scale, Study, falls, higher
+from winze.lab import (
+    Axis,
+    Claim,
+    Contrast,
+    Data,
+    DuringTraining,
+    Network,
+    Question,
+    Recipe,
+    Scale,
+    Study,
+    falls,
+    higher,
+)
 from winze.lab.claims.verdict import Region
 from winze.readings import Point
 from winze.recipes.residual_droppath._freeze import train
@@ -44,7 +57,7 @@ def changed(lengths: tuple[int, ...], few: dict[float, tuple[int, int]], **vit: 
     )
 
 
-standard, accuracy = {"algorithm": "standard"}, LastLook("accuracy")
+standard, accuracy = {"algorithm": "standard"}, DuringTraining("accuracy")
 rules = {"standard": None, "droppath": DropPath(**by_rows), **{name: RULES[name] for name in OURS}}
 each: dict[str, Any] = {"each": "algorithm", "only": OURS}
 digits = {"data": Data("digits"), "network.name": "winze/resnet20x0.5"}
@@ -81,7 +94,7 @@ recipe = Recipe(
                        at=changed((300, 5, 20, 20), FEW, depth=12, **large)),
     },
     work=train,
-    quantities={"accuracy": accuracy, "top5": LastLook("top5")},
+    quantities={"accuracy": accuracy, "top5": DuringTraining("top5")},
     claims=(
         Claim("the gain of ResidualDroppath over Standard grows with the number of images per class",
               "its explanation of ImageNet", Contrast("accuracy", Region(low=0.0, open=True),

@@ -11,7 +11,7 @@ too, so that dropped branches alone are trained. Other variations are axes of `r
 from functools import partial
 from typing import Any
 
-from winze.lab import Axis, Data, LastLook, Network, Question, Recipe, Scale, higher
+from winze.lab import Axis, Data, DuringTraining, Network, Question, Recipe, Scale, higher
 from winze.readings import Point
 from winze.recipes.residual_droppath._freeze import Freezing, train
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
@@ -58,10 +58,10 @@ recipe = Recipe(
         "paper": scale(),
     },
     work=train,
-    quantities={"accuracy": LastLook("accuracy")},
+    quantities={"accuracy": DuringTraining("accuracy")},
     questions=(above("standard"), above("droppath")),
     figures=(
-        over_setting(LastLook("accuracy"), "freeze", "algorithm"),
+        over_setting(DuringTraining("accuracy"), "freeze", "algorithm"),
         over_training("accuracy", colour="algorithm", panel="freeze"),
     ),
     departures=(

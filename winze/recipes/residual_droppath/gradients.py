@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from winze.lab import Axis, Data, Network, Question, Recipe, Scale, at_least, at_most, higher
-from winze.lab.claims.quantities import At, LastLook, Over, Whole, last
+from winze.lab.claims.quantities import At, DuringTraining, Over, Whole, last
 from winze.recipes.residual_droppath._gradients import Mechanism, work
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_depth, over_training
@@ -59,7 +59,7 @@ recipe = Recipe(
         "paper": Scale(seeds=5),
     },
     work=work,
-    quantities={"accuracy": LastLook("accuracy")},
+    quantities={"accuracy": DuringTraining("accuracy")},
     questions=(
         Question("Is the stage-2 gradient of a branch closer to the true one with frozen weights than with frozen "
                  "outputs, by a cosine of 0.1?",

@@ -16,7 +16,7 @@ import numpy as np
 
 from winze.lab import Axis, Claim, Data, Network, Question, Recipe, Scale, at_least, higher, several
 from winze.lab.claims.claim import Several
-from winze.lab.claims.quantities import OverLooks, RunNumber, Whole, last
+from winze.lab.claims.quantities import DuringTraining, RunNumber, Whole, last
 from winze.recipes.residual_droppath._settings import ABOUT, PAPER
 from winze.recipes.residual_droppath._spiral import Spirals, work
 from winze.report.experiment import over_depth
@@ -31,7 +31,7 @@ OURS, FEATURES = {"algorithm": "output_sample"}, {"streams": "", "branches": "_b
 
 def lowest(measure: str) -> RunNumber:
     """The lowest value of all looks at a network."""
-    return OverLooks(measure, np.min).named(f"lowest {measure} during training")
+    return DuringTraining(measure, np.min).named(f"lowest {measure} during training")
 
 
 def both(measure: str, check: Any, number: Callable[[str], RunNumber] = Whole, **more: Any) -> Several:

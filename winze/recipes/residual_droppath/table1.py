@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from winze.lab import Axis, Claim, Data, Network, Question, Reading, Recipe, Scale, Study, higher, learn_and_read
-from winze.lab.claims.quantities import OOD, LastLook, last
+from winze.lab.claims.quantities import OOD, DuringTraining, last
 from winze.readings import Point
 from winze.recipes.residual_droppath._settings import ABOUT, DIGITS, PAPER, RULES, SMOKE, STAND_IN, TIMM, lasting
 from winze.report.experiment import over_depth, over_setting, over_training
@@ -94,7 +94,7 @@ recipe = Recipe(
                        (({"repeat": 2}, {"training.length": Epochs(600)}), *once)),
     },
     work=work,
-    quantities={"accuracy": LastLook("accuracy"), "top5": LastLook("top5")},
+    quantities={"accuracy": DuringTraining("accuracy"), "top5": DuringTraining("top5")},
     claims=(
         above(f"{ours} reaches a higher top-1 accuracy than Standard", "accuracy", "standard", gain(2, 0), True),
         above(f"{ours} reaches a higher top-1 accuracy than Droppath", "accuracy", "droppath", gain(2, 1), True),
@@ -115,7 +115,7 @@ recipe = Recipe(
     ),
     figures=(
         over_training("accuracy", **drawn, shared=False),
-        over_setting(LastLook("accuracy"), "algorithm", None, CELLS[:2], at=PLAIN, shared=False, paper=TOP1),
+        over_setting(DuringTraining("accuracy"), "algorithm", None, CELLS[:2], at=PLAIN, shared=False, paper=TOP1),
         *(over_depth(measure, **drawn, across="block") for measure in ("effective_rank", "numerical_rank")),
         over_depth("probe", **drawn, across="block", ood=True),
     ),

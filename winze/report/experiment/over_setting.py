@@ -39,7 +39,7 @@ def over_setting(
 ) -> common.Drawing:
     """One number per run, or several by name, over the values of an axis: a dot per seed, a line through the means.
 
-        over_setting(LastLook("accuracy"), x="rate", line="network", paper={(0.1, "resnet50d"): 0.908})
+        over_setting(DuringTraining("accuracy"), x="rate", line="network", paper={(0.1, "resnet50d"): 0.908})
 
     A text is a measure of the whole network, of which the last reading counts. Values that are names have no order:
     they are columns without lines. `paper`: published numbers as hollow diamonds, by the values on `x`, then `line`,
