@@ -259,6 +259,25 @@ def test_layers_whose_weights_are_no_parameters_are_layers(make: Callable[[], An
     torch.testing.assert_close(net(batch()), net[2].f(net[1].f(net[0](batch()))))
 
 
+class Parallel(nn.Module):
+    """Two branches of three layers each, of which none is a shortcut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = (
+            nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6)) for _ in range(2)
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.one(x) + self.two(x)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_long_branch_of_quantised_layers_is_no_shortcut() -> None:
+    net = torch.ao.quantization.quantize_dynamic(nn.Sequential(Parallel()), {nn.Linear}, dtype=torch.qint8)
+    assert list(winze.junctions(net, example=batch())) == []
+
+
 def test_a_blur_is_no_branch() -> None:
     class Blurred(nn.Module):
         def __init__(self) -> None:
