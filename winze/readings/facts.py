@@ -180,7 +180,7 @@ def entrance(readings: Readings, threshold: float = 0.95, data: str | None = Non
         why = f"{percent(threshold)} of {owner} are {percent(wanted)}, not above chance, {percent(chance)}"
         known = replace(known, refused=why)
     if not known.refused and name == home(readings) and readings.conventions.weights == FRESH:
-        known = replace(known, refused="the network was not trained: its norm layers are as they were initialised")
+        known = replace(known, refused="the network seems untrained: its norm layers are as they were initialised")
     if known.refused:
         return Entrance(Tunnel.none(known.refused, threshold, known.accuracy), False, known)
     correct = readings.arrays.get(f"correct/{name}")
